@@ -1,0 +1,326 @@
+"""Artefacts: files that a stage publishes, each with a sidecar that says what it is and where it came from.
+
+What belongs here: writing (temp, fsync, rename), reading with verification, and the sidecar. The store is a folder or
+any fsspec URL. Nothing here knows what a frame means.
+
+An artefact `name/partition` is one data file and one sidecar, `<data file>.meta.json`. The data file's name carries
+its own sha256, and the sidecar is written last: a reader who finds a sidecar finds the bytes that it describes, and a
+process killed half-way leaves the former artefact in force.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import fsspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from zeroth_assets import __version__
+from zeroth_assets.errors import ArtefactError
+
+PARTITION_KEY = re.compile(r"^[a-z0-9][a-z0-9._-]{0,62}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What stands beside an artefact.
+
+    `fingerprint` identifies the work that made it (code version, parameters, the data versions of what went in): if it
+    equals the one expected now, the artefact is fresh. `sha256` is of the data file and is the data version.
+    """
+
+    artefact: str
+    partition: str | None
+    describes: str
+    file: str
+    sha256: str
+    bytes: int
+    rows: int
+    code_version: str
+    fingerprint: str
+    inputs: dict[str, str]
+    parameters: dict[str, Any]
+    generated_by: dict[str, str]
+    created_at: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def fingerprint_of(code_version: str, inputs: Mapping[str, str], parameters: Mapping[str, Any]) -> str:
+    """sha256 (hex) over code version, data versions of the inputs, and parameters, independent of order."""
+    payload = {"code_version": code_version, "inputs": dict(inputs), "parameters": dict(parameters)}
+    return hashlib.sha256(json.dumps(payload, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def check_partition_key(key: str) -> str:
+    """Return `key` if it may be a partition key (it becomes part of file names).
+
+    Raises:
+        ArtefactError: it breaks the rule, `../x` and `/abs` included.
+    """
+    if not PARTITION_KEY.fullmatch(key):
+        raise ArtefactError(
+            f"Partition key {key!r} is refused",
+            expected="lower-case letters, digits, '.', '_' and '-', first a letter or digit, at most 63 characters",
+            found=repr(key),
+            remedy="name one of the keys that `zeroth corpus tenants` lists",
+        )
+    return key
+
+
+class ArtefactStore:
+    """Artefacts under one root, a local folder or an fsspec URL such as `s3://bucket/prefix`."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._fs, self._root = fsspec.core.url_to_fs(str(root))
+        self._local = "file" in ([self._fs.protocol] if isinstance(self._fs.protocol, str) else self._fs.protocol)
+
+    @property
+    def root(self) -> str:
+        """The root, without a protocol."""
+        return cast(str, self._root)
+
+    def sidecar(self, artefact: str, partition: str | None = None) -> Sidecar | None:
+        """The sidecar in force, or None where the artefact was never published.
+
+        Raises:
+            ArtefactError: a sidecar is there and cannot be read.
+        """
+        path = self._sidecar_path(artefact, partition)
+        try:
+            with self._fs.open(path, "rb") as handle:
+                payload = handle.read()
+        except FileNotFoundError:
+            return None
+        try:
+            return Sidecar(**json.loads(payload))
+        except (ValueError, TypeError) as error:
+            raise ArtefactError(
+                f"The sidecar of {_label(artefact, partition)} cannot be read",
+                expected="the JSON object that this version of zeroth-assets writes",
+                found=f"{error} in {path}",
+                remedy=f"remove it and run `{_restore_command(artefact, partition)}`",
+            ) from error
+
+    def partitions(self, artefact: str) -> tuple[str, ...]:
+        """Partition keys of `artefact` that have a sidecar, sorted."""
+        suffix = ".meta.json"
+        try:
+            names = [Path(p).name for p in self._fs.ls(f"{self._root}/{artefact}", detail=False)]
+        except FileNotFoundError:
+            return ()
+        return tuple(sorted(n.removesuffix(suffix) for n in names if n.endswith(suffix) and n != f"_{suffix}"))
+
+    def exists(self, artefact: str, partition: str | None = None) -> bool:
+        """Whether sidecar and data file are both there (the file's size included, its checksum not)."""
+        sidecar = self.sidecar(artefact, partition)
+        if sidecar is None:
+            return False
+        try:
+            return int(self._fs.size(self._data_path(sidecar))) == sidecar.bytes
+        except FileNotFoundError:
+            return False
+
+    def read_bytes(self, artefact: str, partition: str | None = None) -> bytes:
+        """The data file's bytes, verified against the sidecar.
+
+        Raises:
+            ArtefactError: never published, gone, or changed since; the message names the command that restores it.
+        """
+        sidecar = self.require(artefact, partition)
+        try:
+            with self._fs.open(self._data_path(sidecar), "rb") as handle:
+                payload = cast(bytes, handle.read())
+        except FileNotFoundError as error:
+            raise self._missing(artefact, partition, "the sidecar is there, the data file is not") from error
+        found = hashlib.sha256(payload).hexdigest()
+        if found != sidecar.sha256:
+            raise ArtefactError(
+                f"Artefact {_label(artefact, partition)} is damaged",
+                expected=f"sha256 {sidecar.sha256}",
+                found=f"sha256 {found} in {self._data_path(sidecar)}",
+                remedy=f"remove the file and run `{_restore_command(artefact, partition)}`",
+            )
+        return payload
+
+    def read_frame(
+        self, artefact: str, partition: str | None = None, columns: list[str] | None = None
+    ) -> pl.DataFrame:
+        """The artefact as a Polars frame. Raises as `read_bytes`."""
+        return pl.read_parquet(io.BytesIO(self.read_bytes(artefact, partition)), columns=columns)
+
+    def read_matrix(self, artefact: str, partition: str | None = None) -> NDArray[np.float32]:
+        """The artefact as a float32 array. Raises as `read_bytes`."""
+        return cast("NDArray[np.float32]", np.load(io.BytesIO(self.read_bytes(artefact, partition)), allow_pickle=False))
+
+    def require(self, artefact: str, partition: str | None = None) -> Sidecar:
+        """The sidecar in force.
+
+        Raises:
+            ArtefactError: the artefact was never published.
+        """
+        sidecar = self.sidecar(artefact, partition)
+        if sidecar is None:
+            raise self._missing(artefact, partition, "no sidecar")
+        return sidecar
+
+    def write_frame(self, frame: pl.DataFrame, artefact: str, partition: str | None = None, **about: Any) -> Sidecar:
+        """Publish a frame as Parquet (zstd). `about` as for `write_bytes`; `rows` is the frame's height."""
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer, compression="zstd", row_group_size=about.pop("row_group_size", 8192))
+        return self.write_bytes(buffer.getvalue(), ".parquet", artefact, partition, rows=frame.height, **about)
+
+    def write_matrix(
+        self, matrix: NDArray[np.float32], artefact: str, partition: str | None = None, **about: Any
+    ) -> Sidecar:
+        """Publish an array as `.npy`. `about` as for `write_bytes`; `rows` is the array's first dimension."""
+        buffer = io.BytesIO()
+        np.save(buffer, matrix, allow_pickle=False)
+        return self.write_bytes(buffer.getvalue(), ".npy", artefact, partition, rows=matrix.shape[0], **about)
+
+    def write_bytes(
+        self,
+        payload: bytes,
+        suffix: str,
+        artefact: str,
+        partition: str | None = None,
+        *,
+        describes: str,
+        code_version: str,
+        code: str,
+        rows: int,
+        inputs: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Sidecar:
+        """Publish `payload`: data file first, then the sidecar, each temp -> fsync -> rename.
+
+        `describes` is one sentence; `code` the dotted path of the function that made it; `inputs` maps
+        `artefact[/partition]` to data version. The former data file is removed once the new sidecar is in force.
+        """
+        inputs, parameters = dict(inputs or {}), dict(parameters or {})
+        sha256 = hashlib.sha256(payload).hexdigest()
+        stem = f"{self._root}/{artefact}/{_file_stem(partition)}"
+        former = self.sidecar(artefact, partition)
+        sidecar = Sidecar(
+            artefact=artefact,
+            partition=partition,
+            describes=describes,
+            file=f"{_file_stem(partition)}.{sha256[:16]}{suffix}",
+            sha256=sha256,
+            bytes=len(payload),
+            rows=rows,
+            code_version=code_version,
+            fingerprint=fingerprint_of(code_version, inputs, parameters),
+            inputs=inputs,
+            parameters=parameters,
+            generated_by={
+                "code": code,
+                "command": _restore_command(artefact, partition),
+                "commit": source_commit(),
+                "version": __version__,
+            },
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            details=dict(details or {}),
+        )
+        self._fs.makedirs(f"{self._root}/{artefact}", exist_ok=True)
+        self._put(f"{stem}.{sha256[:16]}{suffix}", payload)
+        self._put(f"{stem}.meta.json", json.dumps(asdict(sidecar), indent=1, sort_keys=True).encode())
+        if former is not None and former.file != sidecar.file:
+            try:
+                self._fs.rm_file(self._data_path(former))
+            except FileNotFoundError:
+                pass
+        return sidecar
+
+    def remove(self, artefact: str, partition: str | None = None) -> None:
+        """Withdraw an artefact: sidecar first, then data. Absent is fine."""
+        sidecar = self.sidecar(artefact, partition)
+        for path in (self._sidecar_path(artefact, partition), self._data_path(sidecar) if sidecar else None):
+            if path is not None and self._fs.exists(path):
+                self._fs.rm_file(path)
+
+    def _put(self, path: str, payload: bytes) -> None:
+        if not self._local:
+            self._fs.pipe_file(path, payload)  # object stores publish a whole object or none
+            return
+        write_atomic(Path(path), payload)
+
+    def _data_path(self, sidecar: Sidecar) -> str:
+        return f"{self._root}/{sidecar.artefact}/{sidecar.file}"
+
+    def _sidecar_path(self, artefact: str, partition: str | None) -> str:
+        return f"{self._root}/{artefact}/{_file_stem(partition)}.meta.json"
+
+    def _missing(self, artefact: str, partition: str | None, found: str) -> ArtefactError:
+        return ArtefactError(
+            f"Artefact {_label(artefact, partition)} is missing",
+            expected=f"its data file and sidecar under {self._root}/{artefact}",
+            found=found,
+            remedy=f"run `{_restore_command(artefact, partition)}`",
+        )
+
+
+def write_atomic(path: Path, payload: bytes, mode: int = 0o644) -> None:
+    """Write `payload` to `path`: a temporary file beside it, fsync, rename, fsync of the folder."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.part")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(payload)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@cache
+def source_commit() -> str:
+    """The checkout's commit with `+changes` where it differs, or the package version outside a checkout."""
+    folder = Path(__file__).resolve().parent
+    if not (folder.parent / ".git").exists():
+        return f"v{__version__}"
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(folder), "describe", "--always", "--dirty=+changes", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return f"v{__version__}"
+    return described.stdout.strip()
+
+
+def _file_stem(partition: str | None) -> str:
+    return "_" if partition is None else check_partition_key(partition)
+
+
+def _label(artefact: str, partition: str | None) -> str:
+    return artefact if partition is None else f"{artefact}/{partition}"
+
+
+def _restore_command(artefact: str, partition: str | None) -> str:
+    command = f"zeroth materialize --asset {artefact}"
+    return command if partition is None else f"{command} --partition {partition}"

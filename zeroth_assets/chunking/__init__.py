@@ -1,0 +1,1 @@
+"""Chunking: tokenisation, fixed windows, section-aware packing."""

@@ -1,0 +1,1 @@
+"""The corpus: manifest, acquisition, one parser per source, dedup, tenants."""

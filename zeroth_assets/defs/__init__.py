@@ -1,0 +1,1 @@
+"""Everything Dagster: assets, partitions, resources, checks, jobs, schedules."""

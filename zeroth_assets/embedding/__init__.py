@@ -1,0 +1,1 @@
+"""Embedding: encoder engines, fingerprint, memo, verification."""

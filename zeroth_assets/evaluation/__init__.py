@@ -1,0 +1,1 @@
+"""Evaluation: metrics, the bootstrap, recall of approximate and access-controlled search."""

@@ -1,0 +1,1 @@
+"""Search: lexical and dense arms, fusion, reranking, the retriever."""

@@ -1,0 +1,170 @@
+"""Every setting, in one place, from the environment.
+
+What belongs here: names, defaults, types and the checks that need no I/O beyond resolving a path. A
+module that wants a setting takes it as an argument; only `defs/` and `cli.py` call `load_settings`.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from zeroth_assets.errors import SettingsError
+
+CHUNK_SETS: tuple[str, ...] = ("fixed_512", "section_aware")
+SOURCES: tuple[str, ...] = ("sec", "cuad", "rfc")
+
+
+class Settings(BaseSettings):
+    """The settings of one process. Each field `x` is read from `ZEROTH_X`."""
+
+    model_config = SettingsConfigDict(env_prefix="ZEROTH_", frozen=True, extra="ignore")
+
+    home: Path | None = Field(
+        default=None,
+        description="State folder. Default: .zeroth for the sample, .zeroth-<corpus> for any other corpus.",
+    )
+    mirror: str | None = Field(
+        default=None, description="Folder or http(s) base that stands in for the publishers' sites."
+    )
+    manifest: str | None = Field(
+        default=None,
+        description="Manifest file, or `sample`, or `published`. Default: published with a mirror, else sample.",
+    )
+    tenants: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Comma-separated tenant keys to narrow a materialisation to."
+    )
+    contact: str | None = Field(default=None, description="Contact address for the User-Agent; sec.gov wants one.")
+    sec_requests_per_second: float = Field(default=8.0, gt=0, le=10)
+    requests_per_second: float = Field(default=5.0, gt=0)
+    fetch_timeout_seconds: float = Field(default=30.0, gt=0)
+
+    database_url: str | None = Field(
+        default=None, description="External PostgreSQL (an administrator's URL). Unset: the embedded server."
+    )
+    pg_bin: Path | None = Field(default=None, description="Folder with initdb, pg_ctl and postgres.")
+
+    tenant_floor: int | None = Field(
+        default=None,
+        ge=0,
+        description="Estimated chunks below which a tenant is folded into the most similar. Default: per corpus.",
+    )
+    model: str = Field(default="all-MiniLM-L6-v2", description="Packaged name, hub id or local folder.")
+    model_revision: str | None = Field(default=None, description="Pinned revision for a hub id.")
+    pooling: Literal["mean", "cls"] | None = Field(default=None, description="Default: the model's own.")
+    max_tokens: int = Field(default=512, ge=16, le=8192, description="Encoder input length, special tokens included.")
+    engine: Literal["auto", "torch", "openvino"] = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    threads: int | None = Field(default=None, ge=1, description="CPU threads of the encoder. Default: all.")
+
+    hnsw_m: int = Field(default=16, ge=2, le=100)
+    hnsw_ef_construction: int = Field(default=64, ge=4, le=1000)
+    ann_queries: int = Field(default=50, ge=10, description="Sampled queries per tenant.")
+    seed: int = 20_240_501
+    resamples: int = Field(default=1_000, ge=100)
+
+    @field_validator("tenants", mode="before")
+    @classmethod
+    def _split_tenants(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("home", "mirror", "manifest", "contact", "database_url", "pg_bin", "model_revision", mode="before")
+    @classmethod
+    def _blank_is_unset(cls, value: object) -> object:
+        """An empty variable means "unset": compose files and CI pass empty strings for absent values."""
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @model_validator(mode="after")
+    def _ef_construction_fits_m(self) -> Settings:
+        if self.hnsw_ef_construction < 2 * self.hnsw_m:
+            raise ValueError("hnsw_ef_construction must be at least 2 * hnsw_m (pgvector refuses less)")
+        return self
+
+    @property
+    def corpus(self) -> str:
+        """Name of the corpus: `sample`, `published`, or the stem of the manifest file."""
+        if self.manifest is None:
+            return "published" if self.mirror else "sample"
+        if self.manifest in ("sample", "published"):
+            return self.manifest
+        return Path(self.manifest).stem
+
+    @property
+    def state_dir(self) -> Path:
+        """The resolved `ZEROTH_HOME`, absolute. One home holds one corpus."""
+        if self.home is not None:
+            return self.home.expanduser().resolve()
+        name = ".zeroth" if self.corpus == "sample" else f".zeroth-{self.corpus}"
+        return Path.cwd() / name
+
+    @property
+    def manifest_path(self) -> Path:
+        """The manifest file that the settings name."""
+        if self.corpus == "sample" and self.manifest in (None, "sample"):
+            return package_file("sample/corpus_manifest.json")
+        if self.manifest in (None, "published"):
+            return project_file("corpus_manifest.json")
+        assert self.manifest is not None  # the branches above leave only a path
+        return Path(self.manifest).expanduser().resolve()
+
+    @property
+    def mirror_location(self) -> str | None:
+        """Where bytes come from: the mirror, the packaged sample, or None for the publishers' sites."""
+        if self.mirror is not None:
+            if self.mirror.startswith(("http://", "https://")):
+                return self.mirror
+            return str(Path(self.mirror).expanduser().resolve())
+        if self.corpus == "sample":
+            return str(package_file("sample/documents"))
+        return None
+
+
+def package_file(relative: str) -> Path:
+    """A file that lies inside the package, in a checkout and in an installed wheel alike."""
+    return Path(str(resources.files("zeroth_assets"))) / relative
+
+
+def project_file(relative: str) -> Path:
+    """A file that stands at the top of a checkout and under `zeroth_assets/_project` in a wheel."""
+    packaged = package_file(f"_project/{relative}")
+    if packaged.exists():
+        return packaged
+    return package_file("..").resolve() / relative
+
+
+@functools.cache
+def load_settings() -> Settings:
+    """Read the settings once per process.
+
+    Raises:
+        SettingsError: a variable does not parse; the message names each one.
+    """
+    return read_settings()
+
+
+def read_settings(**overrides: object) -> Settings:
+    """Read the settings anew, with `overrides` above the environment.
+
+    Raises:
+        SettingsError: as for `load_settings`.
+    """
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        found = "; ".join(
+            f"ZEROTH_{'_'.join(str(p) for p in e['loc']).upper() or '*'}: {e['msg']} (given {e['input']!r})"
+            for e in error.errors(include_url=False, include_context=False)
+        )
+        raise SettingsError(
+            "The environment holds settings that cannot be used",
+            expected="the types and ranges of the settings table in README.md",
+            found=found,
+            remedy="correct or unset the variables named",
+        ) from error

@@ -1,0 +1,1 @@
+"""The store: embedded PostgreSQL, connection roles, migrations, loading, index building."""
