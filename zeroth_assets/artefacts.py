@@ -10,6 +10,7 @@ process killed half-way leaves the former artefact in force.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -156,15 +157,15 @@ class ArtefactStore:
             )
         return payload
 
-    def read_frame(
-        self, artefact: str, partition: str | None = None, columns: list[str] | None = None
-    ) -> pl.DataFrame:
+    def read_frame(self, artefact: str, partition: str | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """The artefact as a Polars frame. Raises as `read_bytes`."""
         return pl.read_parquet(io.BytesIO(self.read_bytes(artefact, partition)), columns=columns)
 
     def read_matrix(self, artefact: str, partition: str | None = None) -> NDArray[np.float32]:
         """The artefact as a float32 array. Raises as `read_bytes`."""
-        return cast("NDArray[np.float32]", np.load(io.BytesIO(self.read_bytes(artefact, partition)), allow_pickle=False))
+        return cast(
+            "NDArray[np.float32]", np.load(io.BytesIO(self.read_bytes(artefact, partition)), allow_pickle=False)
+        )
 
     def require(self, artefact: str, partition: str | None = None) -> Sidecar:
         """The sidecar in force.
@@ -240,10 +241,8 @@ class ArtefactStore:
         self._put(f"{stem}.{sha256[:16]}{suffix}", payload)
         self._put(f"{stem}.meta.json", json.dumps(asdict(sidecar), indent=1, sort_keys=True).encode())
         if former is not None and former.file != sidecar.file:
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 self._fs.rm_file(self._data_path(former))
-            except FileNotFoundError:
-                pass
         return sidecar
 
     def remove(self, artefact: str, partition: str | None = None) -> None:

@@ -6,6 +6,7 @@ functions that put them into a Parquet frame and back. No parsing.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -99,7 +100,7 @@ def innermost_spans(document: Document) -> tuple[Span, ...]:
     spans: list[Span] = []
     open_sections: list[Section] = []
     pending = list(reversed(document.sections))
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in itertools.pairwise(bounds):
         while open_sections and open_sections[-1].end <= start:
             open_sections.pop()
         while pending and pending[-1].start <= start:
@@ -110,7 +111,7 @@ def innermost_spans(document: Document) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-_RANGE = {"start": pl.Int64, "end": pl.Int64}
+_RANGE: dict[str, type[pl.DataType]] = {"start": pl.Int64, "end": pl.Int64}
 DOCUMENT_SCHEMA = pl.Schema(
     {
         "document_id": pl.String,
