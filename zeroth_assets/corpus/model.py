@@ -112,23 +112,22 @@ def innermost_spans(document: Document) -> tuple[Span, ...]:
 
 
 _RANGE: dict[str, type[pl.DataType]] = {"start": pl.Int64, "end": pl.Int64}
-DOCUMENT_SCHEMA = pl.Schema(
-    {
-        "document_id": pl.String,
-        "version": pl.String,
-        "source": pl.String,
-        "title": pl.String,
-        "text": pl.String,
-        "sections": pl.List(
-            pl.Struct({"number": pl.String, "title": pl.String, "level": pl.Int64, **_RANGE, "kind": pl.String})
-        ),
-        "pages": pl.List(pl.Struct({"number": pl.Int64, **_RANGE, "real": pl.Boolean})),
-        "blocks": pl.List(pl.Struct({"kind": pl.String, **_RANGE})),
-        "dropped": pl.List(pl.Struct({"reason": pl.String, "characters": pl.Int64})),
-        "warnings": pl.List(pl.String),
-        "parser_version": pl.String,
-    }
-)
+_FIELDS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "document_id": pl.String,
+    "version": pl.String,
+    "source": pl.String,
+    "title": pl.String,
+    "text": pl.String,
+    "sections": pl.List(
+        pl.Struct({"number": pl.String, "title": pl.String, "level": pl.Int64, **_RANGE, "kind": pl.String})
+    ),
+    "pages": pl.List(pl.Struct({"number": pl.Int64, **_RANGE, "real": pl.Boolean})),
+    "blocks": pl.List(pl.Struct({"kind": pl.String, **_RANGE})),
+    "dropped": pl.List(pl.Struct({"reason": pl.String, "characters": pl.Int64})),
+    "warnings": pl.List(pl.String),
+    "parser_version": pl.String,
+}
+DOCUMENT_SCHEMA = pl.Schema(_FIELDS)
 
 
 def documents_to_frame(documents: list[Document]) -> pl.DataFrame:

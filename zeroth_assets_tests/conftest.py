@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def mirror() -> Path:
+    """The folder of real documents that ZEROTH_MIRROR names."""
+    location = os.environ.get("ZEROTH_MIRROR")
+    if not location:
+        pytest.skip("ZEROTH_MIRROR is not set: no real documents to read")
+    folder = Path(location).expanduser().resolve()
+    if not (folder / "SOURCES.json").exists():
+        pytest.skip(f"ZEROTH_MIRROR={location} is not there: no real documents to read")
+    return folder
