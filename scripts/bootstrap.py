@@ -1,0 +1,71 @@
+"""Make the virtual environment and install the pinned dependencies, once, however many processes ask.
+
+Runs on the system's Python before anything is installed: the standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST = (3, 11)
+
+
+def stamp_of(root: Path) -> str:
+    """A hash over everything that decides what is installed."""
+    digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
+    for name in ("pyproject.toml", "constraints.txt"):
+        digest.update((root / name).read_bytes())
+    return digest.hexdigest()
+
+
+def install(folder: Path) -> None:
+    """Create `folder` and install the project with its pins into it; done work is not done again."""
+    stamp = folder / ".installed"
+    lock = ROOT / f".{folder.name}.lock"
+    with lock.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another make is installing; waiting for it", flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        wanted = stamp_of(ROOT)
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        python = folder / "bin" / "python"
+        if not python.exists():
+            print(f"creating {folder.name}", flush=True)
+            venv.create(folder, with_pip=True, symlinks=True, clear=folder.exists())
+        print("installing pinned dependencies (about two minutes and 2.5 GB on a first run)", flush=True)
+        # CUDA builds of torch are several GB; the index of CPU builds is not assumed, the pin decides.
+        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command += ["--constraint", str(ROOT / "constraints.txt"), "--editable", f"{ROOT}[dev]"]
+        done = subprocess.run(command, check=False)
+        if done.returncode != 0:
+            sys.exit(f"pip failed with exit code {done.returncode}; its own message stands above")
+        temporary = stamp.with_suffix(".part")
+        temporary.write_text(wanted)
+        os.replace(temporary, stamp)
+
+
+def main() -> None:
+    """Entry point."""
+    if sys.version_info < OLDEST:
+        sys.exit(
+            f"Python {'.'.join(map(str, OLDEST))} or newer is needed, this is {sys.version.split()[0]}. "
+            "To do: install it and call `make PYTHON=python3.11 ...`."
+        )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--venv", type=Path, default=Path(".venv"))
+    install((ROOT / parser.parse_args().venv).absolute())
+
+
+if __name__ == "__main__":
+    main()
