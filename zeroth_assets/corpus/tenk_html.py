@@ -1,0 +1,294 @@
+"""From a filing's HTML to its lines.
+
+What belongs here: the walk over the parsed tree, what is hidden, where lines, rows and pages begin. A table's row is
+one line whose cells are kept apart by a tab; tables that only lay out a paragraph, a heading or a list are undone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from zeroth_assets.corpus.tenk_lines import CELL_SEPARATOR, Line, glue_cells, soft_breaks
+
+_BLOCKS = frozenset(
+    (
+        "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "dir", "div", "dl", "dt",
+        "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr",
+        "html", "legend", "li", "main", "menu", "nav", "ol", "p", "page", "pre", "section", "table", "tbody", "td",
+        "tfoot", "th", "thead", "tr", "ul", "document", "text",
+    )
+)  # fmt: skip
+_UNSEEN = frozenset(("head", "script", "style", "title", "template", "noscript", "ix:header", "ix:hidden", "svg"))
+_VOID_IN_XML = re.compile(
+    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)[\s/>])([A-Za-z][\w:.-]*)"
+    r"((?:\s[^<>]*)?)/>"
+)
+_HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_BREAK_BEFORE = re.compile(r"(?:page-)?break-before\s*:\s*(?:always|page|left|right)", re.IGNORECASE)
+_BREAK_AFTER = re.compile(r"(?:page-)?break-after\s*:\s*(?:always|page|left|right)", re.IGNORECASE)
+_SPACED = re.compile(r"(?:padding|margin)-left\s*:\s*[.\d]*[1-9]|display\s*:\s*inline-block", re.IGNORECASE)
+_STYLED = (
+    "[style*='display' i], [style*='visibility' i], [style*='break-' i], span[style*='padding-left' i],"
+    " font[style*='padding-left' i], span[style*='margin-left' i], [hidden]"
+)
+_ZERO_WIDTH = re.compile("[\u200b\u2060\ufeff\u00ad]")
+_SPACES = re.compile(r"\s+")
+_MARKER = re.compile(r"^(?:[•●○▪■□◦·∙➢✓*§o\-–—†‡]|\(?(?:\d{1,2}|[a-z]{1,2}|[ivx]{1,5})[.)]|\(\d{1,2}\)|[A-Z][.)])$")
+_HEADING_CELL = re.compile(r"^(?:items?|part|note)\b.{0,40}$", re.IGNORECASE)
+_PARAGRAPH = 400
+
+
+@dataclass(slots=True)
+class _Table:
+    number: int
+    nested: bool = False
+    rows: list[list[list[Line]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The lines of one document of a submission; `real_pages` if its markup shows where pages end."""
+
+    lines: list[Line]
+    real_pages: bool
+    dropped: dict[str, int]
+
+
+class _Walk:
+    """Gathers lines while the tree is walked; one instance per document."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.buffer: list[str] = []
+        self.tables: list[_Table] = []
+        self.table_count = 0
+        self.page = 0
+        self.rules: list[int] = []
+        self.links = 0
+        self.linked = False
+        self.dropped: Counter[str] = Counter()
+
+    @property
+    def sink(self) -> list[Line]:
+        """Where a finished line goes: the open cell, or the document."""
+        if self.tables and self.tables[-1].rows and self.tables[-1].rows[-1]:
+            return self.tables[-1].rows[-1][-1]
+        return self.lines
+
+    def text(self, value: str) -> None:
+        self.buffer.append(value)
+        if self.links and not self.linked and not value.isspace():
+            self.linked = True
+
+    def flush(self) -> None:
+        if not self.buffer:
+            return
+        text = "".join(self.buffer)
+        self.buffer.clear()
+        bare = _ZERO_WIDTH.sub("", text)
+        if len(bare) != len(text):
+            self.dropped["zero_width"] += len(text) - len(bare)
+        text = " ".join(bare.split())
+        if text:
+            self.sink.append(Line(text, self.page, linked=self.linked))
+        self.linked = False
+
+    def preformatted(self, value: str) -> None:
+        """Text of a `<pre>`: its lines are kept."""
+        head, *rest = value.split("\n")
+        self.text(head)
+        for part in rest:
+            self.flush()
+            self.text(part)
+
+    def open_table(self) -> None:
+        self.flush()
+        if self.tables:
+            self.tables[-1].nested = True
+        self.table_count += 1
+        self.tables.append(_Table(self.table_count))
+
+    def open_row(self) -> None:
+        self.flush()
+        if self.tables:
+            self.tables[-1].rows.append([])
+
+    def open_cell(self) -> None:
+        self.flush()
+        if self.tables:
+            if not self.tables[-1].rows:
+                self.tables[-1].rows.append([])
+            self.tables[-1].rows[-1].append([])
+
+    def close_table(self) -> None:
+        self.flush()
+        if self.tables:
+            table = self.tables.pop()
+            self.sink.extend(table_lines(table))
+
+    def break_page(self) -> None:
+        self.flush()
+        self.page += 1
+
+
+def _cell_text(cell: list[Line]) -> str:
+    return " ".join(line.text for line in cell)
+
+
+def table_lines(table: _Table) -> list[Line]:
+    """The lines that a table becomes: rows if it holds data, its own lines if it only lays them out."""
+    rows = [[cell for cell in row if cell] for row in table.rows]
+    rows = [row for row in rows if row]
+    if table.nested or all(len(row) == 1 for row in rows):
+        return [line for row in rows for cell in row for line in cell]
+    if len(rows) == 1 and any(len(_cell_text(cell)) > _PARAGRAPH for cell in rows[0]) and not _is_marked(rows[0]):
+        return [line for cell in rows[0] for line in cell]
+    if all(_is_marked(row) for row in rows):
+        return [line for row in rows for line in _marked_lines(row)]
+    lines = []
+    for row in rows:
+        cells = glue_cells([_cell_text(cell).replace(CELL_SEPARATOR, " ") for cell in row])
+        linked = any(line.linked for cell in row for line in cell)
+        lines.append(Line(CELL_SEPARATOR.join(cells), row[0][0].page, table.number, row=True, linked=linked))
+    return lines
+
+
+def _is_marked(row: list[list[Line]]) -> bool:
+    """A bullet, an enumerator or "Item 7." in a cell of its own, and what it marks in the only other one."""
+    if len(row) != 2 or len(row[0]) != 1:
+        return False
+    marker = row[0][0].text
+    if _MARKER.match(marker):
+        return True
+    return bool(_HEADING_CELL.match(marker)) and not any(line.linked for cell in row for line in cell)
+
+
+def _marked_lines(row: list[list[Line]]) -> list[Line]:
+    marker, first, *rest = row[0][0], *row[1]
+    is_item = not _MARKER.match(marker.text)
+    if is_item:
+        whole = " ".join((marker.text, first.text, *(line.text for line in rest)))
+        if len(whole) <= _PARAGRAPH:
+            return [replace(first, text=whole, page=marker.page)]
+    return [
+        replace(first, text=f"{marker.text} {first.text}", page=marker.page, list_item=not is_item),
+        *rest,
+    ]
+
+
+def extract_html(markup: str) -> Extracted:
+    """Read a document's HTML into lines, hidden parts left out and counted.
+
+    Hidden are: head, scripts, inline XBRL's `ix:header` and `ix:hidden`, and whatever is styled `display: none` or
+    `visibility: hidden`. Page breaks are those of the styles (`page-break-before`, `-after`), of `<page>` and of
+    comments that say so; where there are none, rules under a page number serve.
+    """
+    if "<?xml" in markup[:400] or "http://www.w3.org/1999/xhtml" in markup[:20_000]:
+        markup = _VOID_IN_XML.sub(r"<\1\2></\1>", markup)
+    tree = LexborHTMLParser(markup)
+    hidden, before, after, spaced = _styles(tree)
+    walk = _Walk()
+    stack: list[tuple[LexborNode, str]] = []
+    preformatted = 0
+    node: LexborNode | None = tree.root
+    while node is not None:
+        tag = node.tag or ""
+        child: LexborNode | None = None
+        if tag == "-text":
+            value = node.text_content or ""
+            if preformatted:
+                walk.preformatted(value)
+            else:
+                walk.text(value)
+        elif tag == "-comment":
+            if "pagebreak" in (node.comment_content or "").lower().replace(" ", ""):
+                walk.break_page()
+        elif tag[0] not in "-!":
+            key = node.mem_id
+            if tag in _UNSEEN or key in hidden:
+                reason = "inline_xbrl_hidden" if tag.startswith("ix:") else "head" if tag in _UNSEEN else "hidden"
+                walk.dropped[reason] += len(_SPACES.sub(" ", node.text(deep=True) or "").strip())
+            else:
+                _open(walk, node, tag, before=key in before, spaced=key in spaced)
+                preformatted += tag == "pre"
+                child = node.first_child
+                if child is not None:
+                    stack.append((node, tag))
+                    node = child
+                    continue
+                preformatted -= tag == "pre"
+                _close(walk, tag, after=key in after)
+        while node is not None:
+            following = node.next
+            if following is not None:
+                node = following
+                break
+            if not stack:
+                node = None
+                break
+            node, tag = stack.pop()
+            preformatted -= tag == "pre"
+            _close(walk, tag, after=node.mem_id in after)
+    while walk.tables:
+        walk.close_table()
+    walk.flush()
+    lines = walk.lines
+    if not walk.page:
+        lines = soft_breaks(lines, walk.rules)
+    return Extracted(lines, bool(lines) and lines[-1].page > 0, dict(walk.dropped))
+
+
+def _styles(tree: LexborHTMLParser) -> tuple[set[int], set[int], set[int], set[int]]:
+    """The nodes that are hidden, that begin a page, that end one, and that stand apart from what precedes them."""
+    hidden: set[int] = set()
+    before: set[int] = set()
+    after: set[int] = set()
+    spaced: set[int] = set()
+    for node in tree.css(_STYLED):
+        attributes = node.attributes
+        style = attributes.get("style") or ""
+        if "hidden" in attributes or _HIDING.search(style):
+            hidden.add(node.mem_id)
+        if _BREAK_BEFORE.search(style):
+            before.add(node.mem_id)
+        if _BREAK_AFTER.search(style):
+            after.add(node.mem_id)
+        if _SPACED.search(style):
+            spaced.add(node.mem_id)
+    return hidden, before, after, spaced
+
+
+def _open(walk: _Walk, node: LexborNode, tag: str, *, before: bool, spaced: bool) -> None:
+    if before or tag == "page":
+        walk.break_page()
+    if tag == "table":
+        walk.open_table()
+    elif tag == "tr":
+        walk.open_row()
+    elif tag in ("td", "th"):
+        walk.open_cell()
+    elif tag == "br":
+        walk.flush()
+    elif tag in _BLOCKS:
+        walk.flush()
+        if tag == "hr" and not walk.tables:
+            walk.rules.append(len(walk.lines))
+    elif spaced:
+        walk.buffer.append(" ")
+    elif tag == "a" and (node.attributes.get("href") or "").startswith("#"):
+        walk.links += 1
+
+
+def _close(walk: _Walk, tag: str, *, after: bool) -> None:
+    if tag == "table":
+        walk.close_table()
+    elif tag in _BLOCKS:
+        walk.flush()
+    elif tag == "a" and walk.links:
+        walk.links -= 1
+    if after:
+        walk.break_page()

@@ -1,0 +1,162 @@
+"""The lines of a filing, between its markup and its canonical text.
+
+What belongs here: what a line is, how the cells of a table become rows, and which lines at the edges of pages are
+furniture (page numbers, running headers, links back to the contents). No markup, no Items.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+CELL_SEPARATOR = "\t"
+
+_OPENING = re.compile(r"^(?:US|C|A|HK)?[$€£¥]\s*\(?$|^\($")
+_GLUES_TO_OPENING = re.compile(r"^[(\-–—.]?\s*[\d(—–\-.]")
+_CLOSING = re.compile(r"^(?:\)|\)?\s?%|%\s?\)|\]|\)\s?(?:pts?\.?|bps))(?:\s?[(\[](?:\d{1,2}|[a-z])[)\]])?$")
+_FIGURE = re.compile(r"[\d—–\-]\s*\)?$")
+
+_NUMBER_LINE = re.compile(
+    r"^\W{0,3}(?:page\s+)?(?:[A-Z]{1,3}\s?[-–]\s?)?(\d{1,3}|[ivxl]{1,6})(?:\s+of\s+\d{1,3})?\W{0,3}$", re.IGNORECASE
+)
+_CONTENTS_LINK = re.compile(r"^\W*(?:back to |return to )?(?:table of contents|index|contents)\W*$", re.IGNORECASE)
+_DIGITS = re.compile(r"\d+")
+_RUNNING_PART = re.compile(r"^part\s+[ivx]+(?:\s*(?:,|and|&)\s*[ivx]+)*$", re.IGNORECASE)
+_RUNNING_ITEM = re.compile(
+    r"^items?\s+\d{1,2}[a-c]?(?:\(t\))?(?:\s*(?:,|and|&)\s*\d{1,2}[a-c]?(?:\(t\))?)*$", re.IGNORECASE
+)
+_EDGE = 3
+_LONGEST_FURNITURE = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a filing, white space collapsed (HTML) or kept (text).
+
+    `page` counts page breaks before it. `table` is 0 outside tables, else the table's number; `row` says that the
+    line is one of its rows. `linked` says that a link into the same document lies on the line. `dropped` is "" or
+    why the line does not reach the canonical text.
+    """
+
+    text: str
+    page: int = 0
+    table: int = 0
+    row: bool = False
+    list_item: bool = False
+    linked: bool = False
+    dropped: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The text with cells run together by a space."""
+        return self.text.replace(CELL_SEPARATOR, " ").strip()
+
+
+def glue_cells(cells: Sequence[str]) -> list[str]:
+    """Join currency signs, parentheses and percent signs that stand in cells of their own to their number.
+
+    >>> glue_cells(["Net sales", "$", "(1,234", ")", "12.5", "%"])
+    ['Net sales', '$(1,234)', '12.5%']
+    """
+    glued: list[str] = []
+    opening = ""
+    for cell in cells:
+        if not cell:
+            continue
+        if opening:
+            if _GLUES_TO_OPENING.match(cell):
+                glued.append(opening + cell)
+                opening = ""
+                continue
+            glued.append(opening)
+            opening = ""
+        if _OPENING.match(cell):
+            opening = cell
+        elif glued and _CLOSING.match(cell) and _FIGURE.search(glued[-1]):
+            glued[-1] += cell
+        else:
+            glued.append(cell)
+    if opening:
+        glued.append(opening)
+    return glued
+
+
+def _edges(lines: Sequence[Line]) -> dict[int, tuple[list[int], list[int]]]:
+    """Per page: the indices of its first and of its last `_EDGE` lines, outermost first."""
+    pages: dict[int, list[int]] = {}
+    for index, line in enumerate(lines):
+        if line.text.strip():
+            pages.setdefault(line.page, []).append(index)
+    return {page: (found[:_EDGE], found[: -_EDGE - 1 : -1]) for page, found in pages.items()}
+
+
+def _shape(line: Line) -> str:
+    return _DIGITS.sub("#", line.plain)
+
+
+def drop_furniture(lines: Sequence[Line]) -> list[Line]:
+    """Mark page numbers, running headers and footers, and contents links at the edges of real pages as dropped.
+
+    A running line has to repeat, digits aside, on at least three pages and on three in ten of them; its first
+    occurrence stays, unless it holds a page number, since it may be the heading that the others repeat. Nothing but
+    the outermost lines of a page is looked at, and the search stops at the first line that is not furniture.
+    """
+    edges = _edges(lines)
+    count = len(edges)
+    if count < 2:
+        return list(lines)
+    tops = Counter(shape for top, _ in edges.values() for shape in {_shape(lines[i]) for i in top})
+    bottoms = Counter(shape for _, bottom in edges.values() for shape in {_shape(lines[i]) for i in bottom})
+    running_parts = sum(1 for top, _ in edges.values() if any(_RUNNING_PART.match(lines[i].plain) for i in top)) >= max(
+        6, count // 2
+    )
+    needed = max(3, -(-count * 3 // 10))
+    marked = list(lines)
+    seen: set[str] = set()
+
+    def furniture(index: int, shapes: Counter[str], *, top: bool) -> str:
+        line = lines[index]
+        text = line.plain
+        if len(text) > _LONGEST_FURNITURE:
+            return ""
+        if _NUMBER_LINE.match(text):
+            return "page_number"
+        if _CONTENTS_LINK.match(text) and (line.linked or shapes[_shape(line)] >= 3):
+            return "contents_link"
+        if top and running_parts and (_RUNNING_PART.match(text) or _RUNNING_ITEM.match(text)):
+            return "running_header"
+        if shapes[_shape(line)] >= needed:
+            if text not in seen and not _DIGITS.search(text):
+                seen.add(text)
+                return ""
+            return "running_header" if top else "running_footer"
+        return ""
+
+    for top, bottom in edges.values():
+        for indices, shapes, is_top in ((top, tops, True), (bottom, bottoms, False)):
+            for index in indices:
+                reason = furniture(index, shapes, top=is_top)
+                if not reason:
+                    break
+                marked[index] = replace(lines[index], dropped=reason)
+    return marked
+
+
+def soft_breaks(lines: Sequence[Line], rules: Sequence[int]) -> list[Line]:
+    """Number the pages of a filing whose markup has only rules (`<hr>`) between them.
+
+    `rules` are the indices of the lines that follow a rule. A rule is a page break where a page number stands right
+    before it; with fewer than three such rules the lines come back as they are.
+    """
+    breaks = [at for at in rules if 0 < at <= len(lines) and _NUMBER_LINE.match(lines[at - 1].plain)]
+    if len(breaks) < 3:
+        return list(lines)
+    starts = set(breaks)
+    page = 0
+    numbered = []
+    for index, line in enumerate(lines):
+        page += index in starts
+        numbered.append(replace(line, page=page))
+    return numbered
