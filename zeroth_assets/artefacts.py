@@ -19,6 +19,7 @@ import re
 import subprocess
 import uuid
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -28,6 +29,7 @@ from typing import Any, cast
 import fsspec
 import numpy as np
 import polars as pl
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from zeroth_assets import __version__
@@ -215,7 +217,6 @@ class ArtefactStore:
         inputs, parameters = dict(inputs or {}), dict(parameters or {})
         sha256 = hashlib.sha256(payload).hexdigest()
         stem = f"{self._root}/{artefact}/{_file_stem(partition)}"
-        former = self.sidecar(artefact, partition)
         sidecar = Sidecar(
             artefact=artefact,
             partition=partition,
@@ -238,12 +239,21 @@ class ArtefactStore:
             details=dict(details or {}),
         )
         self._fs.makedirs(f"{self._root}/{artefact}", exist_ok=True)
-        self._put(f"{stem}.{sha256[:16]}{suffix}", payload)
+        with self._writing(stem):
+            self._publish(sidecar, payload, stem, suffix)
+        return sidecar
+
+    def _publish(self, sidecar: Sidecar, payload: bytes, stem: str, suffix: str) -> None:
+        former = self.sidecar(sidecar.artefact, sidecar.partition)
+        self._put(f"{stem}.{sidecar.sha256[:16]}{suffix}", payload)
         self._put(f"{stem}.meta.json", json.dumps(asdict(sidecar), indent=1, sort_keys=True).encode())
         if former is not None and former.file != sidecar.file:
             with contextlib.suppress(FileNotFoundError):
                 self._fs.rm_file(self._data_path(former))
-        return sidecar
+
+    def _writing(self, stem: str) -> AbstractContextManager[object]:
+        """Two writers of one artefact take turns, or one could remove the file that the other's sidecar names."""
+        return FileLock(f"{stem}.lock") if self._local else contextlib.nullcontext()
 
     def remove(self, artefact: str, partition: str | None = None) -> None:
         """Withdraw an artefact: sidecar first, then data. Absent is fine."""
