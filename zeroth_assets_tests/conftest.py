@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["zeroth_assets_tests.database_fixtures"]
+
 
 @pytest.fixture(scope="session")
 def mirror() -> Path:

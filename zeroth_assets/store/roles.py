@@ -1,0 +1,169 @@
+"""Roles and databases of an installation: made where absent, checked where present.
+
+What belongs here: what an administrator does once. What the roles may do inside the data database stands in `sql/`.
+
+Rights that the administrator's login needs on an external server: CREATEROLE, CREATEDB, and the right to create the
+extension `vector` (a superuser, or a managed service that trusts it). A person may make any of these things
+beforehand instead; what exists is not made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+import psycopg
+from psycopg import errors, sql
+
+from zeroth_assets.errors import DatabaseError
+from zeroth_assets.store.passwords import Role, Secret
+
+MANAGED: tuple[Role, ...] = (Role.OWNER, Role.LOADER, Role.APP, Role.DAGSTER)
+_LOCK_KEY = 0x7A65726F7468  # "zeroth"
+
+
+@contextlib.contextmanager
+def setup_lock(conn: psycopg.Connection) -> Iterator[None]:
+    """One process at a time sets up a server; `conn` is in autocommit mode. The lock ends with the session."""
+    conn.execute("select pg_advisory_lock(%s)", [_LOCK_KEY])
+    try:
+        yield
+    finally:
+        if not conn.closed:
+            conn.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
+
+
+def ensure_roles(conn: psycopg.Connection, passwords: Mapping[Role, Secret], *, ours: bool) -> list[Role]:
+    """Create the roles that are absent; return those created.
+
+    Args:
+        conn: the administrator's connection, in autocommit mode.
+        passwords: one per role. The server is sent a SCRAM verifier, so that no log of it can hold a password.
+        ours: the server is ours alone (embedded): roles are put right where they differ, passwords included.
+
+    Raises:
+        DatabaseError: the administrator may not create roles, or a role is there with more rights than it may have.
+    """
+    rows = conn.execute(
+        "select rolname, rolsuper, rolbypassrls, rolcanlogin, rolcreaterole, rolcreatedb from pg_roles"
+        " where rolname = any(%s)",
+        [[role.value for role in MANAGED]],
+    ).fetchall()
+    present = {Role(row[0]): row[1:] for row in rows}
+    created = []
+    for role in MANAGED:
+        name = sql.Identifier(role.value)
+        secret = sql.Literal(_verifier(conn, role, passwords[role]))
+        if role not in present:
+            with explained(f"role {role} cannot be created", "CREATEROLE"):
+                conn.execute(sql.SQL("create role {} login noinherit password {}").format(name, secret))
+            created.append(role)
+            continue
+        if ours:
+            conn.execute(
+                sql.SQL(
+                    "alter role {} login nosuperuser nobypassrls nocreaterole nocreatedb noreplication noinherit"
+                    " password {}"
+                ).format(name, secret)
+            )
+            continue
+        superuser, bypass, login, *_ = present[role]
+        if superuser or bypass or not login:
+            raise DatabaseError(
+                f"Role {role} exists on this server with rights that void row-level security, or cannot log in",
+                expected="LOGIN NOSUPERUSER NOBYPASSRLS",
+                found=f"superuser {superuser}, bypassrls {bypass}, login {login}",
+                remedy=f"ALTER ROLE {role} LOGIN NOSUPERUSER NOBYPASSRLS, as a superuser",
+            )
+    return created
+
+
+def reset_passwords(conn: psycopg.Connection, passwords: Mapping[Role, Secret]) -> None:
+    """Give the roles of a server the passwords of this home. Other homes that use the server are locked out."""
+    for role in MANAGED:
+        with explained(f"the password of {role} cannot be set", "CREATEROLE, with ADMIN OPTION on the role"):
+            conn.execute(
+                sql.SQL("alter role {} password {}").format(
+                    sql.Identifier(role.value), sql.Literal(_verifier(conn, role, passwords[role]))
+                )
+            )
+
+
+def _verifier(conn: psycopg.Connection, role: Role, password: Secret) -> str:
+    encrypted = conn.pgconn.encrypt_password(password.reveal().encode(), role.value.encode(), b"scram-sha-256")
+    return encrypted.decode()
+
+
+def ensure_database(conn: psycopg.Connection, name: str, owner: Role) -> bool:
+    """Create database `name` for `owner` if it is absent; true if it was.
+
+    `conn` is the administrator's, in autocommit mode. An existing database of another owner keeps its owner and its
+    grants; `owner` is then given what it needs there.
+    """
+    row = conn.execute(
+        "select pg_get_userbyid(datdba), pg_encoding_to_char(encoding) from pg_database where datname = %s", [name]
+    ).fetchone()
+    database, role = sql.Identifier(name), sql.Identifier(owner.value)
+    if row is None:
+        with explained(f"database {name} cannot be created", "CREATEDB"):
+            _join(conn, owner)
+            # A copy of template0, so that it has nobody's local additions and does not wait for sessions on template1.
+            conn.execute(
+                sql.SQL("create database {} owner {} template template0 encoding 'UTF8'").format(database, role)
+            )
+        existing_owner = owner.value
+    else:
+        existing_owner = row[0]
+        if row[1] != "UTF8":
+            raise DatabaseError(
+                f"Database {name} does not hold Unicode text",
+                expected="encoding UTF8",
+                found=f"encoding {row[1]}",
+                remedy="name another database in ZEROTH_DATABASE_URL; it is made if it does not exist",
+            )
+    with explained(f"rights on database {name} cannot be granted", "ownership of it"):
+        if existing_owner == owner.value:
+            conn.execute(sql.SQL("revoke all on database {} from public").format(database))
+        else:
+            conn.execute(sql.SQL("grant connect, create, temporary on database {} to {}").format(database, role))
+    return row is None
+
+
+def _join(conn: psycopg.Connection, role: Role) -> None:
+    """Make the administrator a member of `role`: whoever is no superuser cannot make a database for it otherwise."""
+    row = conn.execute("select rolsuper from pg_roles where rolname = current_user").fetchone()
+    if row is not None and row[0]:
+        return
+    conn.execute(sql.SQL("grant {} to current_user").format(sql.Identifier(role.value)))
+
+
+def prepare_data_database(conn: psycopg.Connection, name: str) -> None:
+    """The extension, and who may connect. `conn` is the administrator's, in the data database, in autocommit mode."""
+    there = conn.execute("select 1 from pg_extension where extname = 'vector'").fetchone()
+    if there is None:
+        with explained("the extension `vector` cannot be created", "a superuser's, or a service that trusts it"):
+            conn.execute("create extension vector")
+    database = sql.Identifier(name)
+    with explained(f"rights on database {name} cannot be granted", "ownership of it"):
+        # Loads copy into a temporary table; queries need none.
+        conn.execute(sql.SQL("grant connect, temporary on database {} to zeroth_loader").format(database))
+        conn.execute(sql.SQL("grant connect on database {} to zeroth_app").format(database))
+        owned = conn.execute(
+            "select pg_get_userbyid(datdba) = %s from pg_database where datname = %s", [Role.OWNER.value, name]
+        ).fetchone()
+        if owned is not None and owned[0]:
+            conn.execute("revoke create on schema public from public")
+
+
+@contextlib.contextmanager
+def explained(what: str, right: str) -> Iterator[None]:
+    """Turn "permission denied" into what could not be done and which right it takes."""
+    try:
+        yield
+    except errors.InsufficientPrivilege as error:
+        raise DatabaseError(
+            f"On this server, {what}",
+            expected=f"an administrator's login with this right: {right}",
+            found=error.diag.message_primary or "permission denied",
+            remedy="use a login that has it in ZEROTH_DATABASE_URL, or let an administrator do it once",
+        ) from error
