@@ -10,24 +10,30 @@ of (number of units, resamples, seed) alone, so several metrics of the same quer
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.evaluation.intervals import Interval, constant_sample, normal_quantile, wilson
+from zeroth_assets.evaluation.intervals import Interval, clopper_pearson, constant_sample, normal_quantile, wilson
+from zeroth_assets.evaluation.resampling import (
+    Statistic,
+    bca_ends,
+    check_resamples,
+    checked_sample,
+    cluster_members,
+    jackknife_of,
+    replicates_of,
+    studentised_ends,
+)
 
-Method = Literal["percentile", "bca"]
-Statistic = Callable[[NDArray[np.float64]], float]
+Method = Literal["percentile", "bca", "studentised"]
 UNIT_BOUNDS = (0.0, 1.0)
 FEW_UNITS = 20
 FEW_DIFFERENT = 5
-
-_BLOCK = 4_000_000  # drawn indices per block: bounds the memory at about 64 MB whatever n and resamples are
 
 
 def bootstrap_ci(
@@ -45,7 +51,8 @@ def bootstrap_ci(
 
     `values` has one number per query. `clusters` names each query's cluster (a document, say); clusters are then drawn
     whole, and `Interval.n` counts them. `bounds` is the range that a value can take at all; it serves where the sample
-    does not vary. Percentile: Efron 1979; BCa: Efron 1987, with the acceleration from the jackknife.
+    does not vary, and cuts a studentised interval. Percentile: Efron 1979; BCa: Efron 1987, with the acceleration from
+    the jackknife; studentised: Efron and Tibshirani 1993, section 12.5, for means without clusters.
 
     An interval that would be a single point is never given as such: when all values are equal, the interval is
     Wilson's over n (see `intervals.constant_sample`), and `method` says so.
@@ -57,24 +64,37 @@ def bootstrap_ci(
     (0.625, True)
 
     Raises:
-        MeasurementError: no values, a value that is NaN, infinite or out of bounds, fewer than 100 resamples, or
-            clusters of another length.
+        MeasurementError: no values, a value that is NaN, infinite or out of bounds, fewer than 100 resamples, clusters
+            of another length, or a method that is unknown or does not fit.
     """
-    sample = _checked(values, bounds)
+    if method not in ("percentile", "bca", "studentised") or (
+        method == "studentised" and (clusters is not None or statistic is not None)
+    ):
+        raise MeasurementError(
+            "The method of the interval does not fit",
+            expected="percentile, bca, or studentised for a mean without clusters",
+            found=repr(method),
+        )
+    sample = checked_sample(values, bounds)
     point = float(np.mean(sample)) if statistic is None else float(statistic(sample))
-    groups = _groups(clusters, sample.size)
+    groups = cluster_members(clusters, sample.size)
     units = sample.size if groups is None else len(groups)
     z = normal_quantile(confidence)
-    _check_resamples(resamples)
+    check_resamples(resamples)
     if units == 1 or float(np.ptp(sample)) == 0.0:
         return _without_variation(sample, point, units, bounds, confidence, statistic is None)
 
-    replicates = _replicates(sample, groups, resamples, seed, statistic)
-    if method == "percentile":
-        tail = (1.0 - confidence) / 2.0
-        low, high = np.quantile(replicates, [tail, 1.0 - tail])
+    tail = (1.0 - confidence) / 2.0
+    if method == "studentised":
+        low, high = studentised_ends(sample, resamples, seed, tail)
+        if bounds is not None:
+            low, high = max(low, bounds[0]), min(high, bounds[1])
     else:
-        low, high = _bca(replicates, point, _jackknife(sample, groups, statistic), z)
+        replicates = replicates_of(sample, groups, resamples, seed, statistic)
+        if method == "percentile":
+            low, high = np.quantile(replicates, [tail, 1.0 - tail])
+        else:
+            low, high = bca_ends(replicates, point, jackknife_of(sample, groups, statistic), z)
     interval = Interval(
         point, float(low), float(high), units, method, confidence, seed, resamples, _caution(sample, units)
     )
@@ -97,41 +117,33 @@ def mean_ci(
 ) -> Interval:
     """Interval of a mean of bounded values by the method that covers in its regime: what the tables print.
 
-    - every value at a bound (hit or miss): Wilson, since the mean is a proportion;
-    - fewer than `FEW_DIFFERENT` values differ from the most frequent one (recall near 1): Wilson as an upper bound
-      on the variance, marked conservative, because resampling so few values covers too little;
-    - otherwise: BCa below `FEW_UNITS` x 5 units, percentile above.
+    - all values equal: Wilson over n, see `bootstrap_ci`;
+    - every value at a bound (hit or miss), so that the mean is a proportion: Wilson; with fewer than `FEW_DIFFERENT` of
+      either kind Clopper-Pearson, marked conservative;
+    - fewer than `FEW_DIFFERENT` values that differ from the most frequent one (recall near 1): Wilson as a bound on the
+      variance, marked conservative, since resampling so few values covers too little;
+    - otherwise the studentised bootstrap; with clusters BCa.
 
-    The regimes were set by the simulation in `benchmarks/coverage`. Clustered samples always take the bootstrap.
+    The regimes were set by the simulation in `benchmarks/coverage`: percentile and BCa cover 85 to 93 % of skewed
+    samples of 10 to 100 queries, where the studentised one covers 92 to 97 %.
+
+    >>> mean_ci([1.0] * 45 + [0.9] * 5, seed=1).method, mean_ci([1.0] * 48 + [0.9] * 2, seed=1).method
+    ('studentised', 'wilson_bound')
 
     Raises:
         MeasurementError: as `bootstrap_ci`.
     """
-    sample = _checked(values, bounds)
-    low_bound, high_bound = bounds
-    scaled = (sample - low_bound) / (high_bound - low_bound)
+    sample = checked_sample(values, bounds)
     if clusters is None and sample.size > 1 and float(np.ptp(sample)) > 0.0:
-        binary = bool(np.all((scaled == 0.0) | (scaled == 1.0)))
-        few = _off_mode(sample) < FEW_DIFFERENT
-        if binary or few:
-            low, high = wilson(float(scaled.sum()), sample.size, confidence)
-            width = high_bound - low_bound
-            return Interval(
-                float(sample.mean()),
-                low_bound + width * low,
-                low_bound + width * high,
-                int(sample.size),
-                "wilson" if binary else "wilson_bound",
-                confidence,
-                warning=None if binary else f"conservative: only {_off_mode(sample)} of {sample.size} values differ",
-            )
-    method: Method = "bca" if sample.size < 5 * FEW_UNITS else "percentile"
+        closed = _closed_form(sample, bounds, confidence)
+        if closed is not None:
+            return closed
     return bootstrap_ci(
         sample,
         resamples=resamples,
         seed=seed,
         confidence=confidence,
-        method=method,
+        method="studentised" if clusters is None else "bca",
         clusters=clusters,
         bounds=bounds,
     )
@@ -151,7 +163,7 @@ def paired_bootstrap(
     """Interval of the mean difference a - b of two arms over the same queries, in the same order.
 
     Queries are resampled as pairs, so what makes a query hard for both arms cancels. Read it with
-    `significance.verdict`: an interval that holds 0 means "cannot tell".
+    `significance.difference_verdict`: an interval that holds 0 means "cannot tell".
 
     >>> paired_bootstrap([0.9, 0.8, 1.0, 0.7] * 10, [0.4, 0.5, 0.6, 0.3] * 10, seed=1).low > 0
     True
@@ -159,7 +171,7 @@ def paired_bootstrap(
     Raises:
         MeasurementError: the arms differ in length, or as `bootstrap_ci`.
     """
-    first, second = _checked(a, None), _checked(b, None)
+    first, second = checked_sample(a, None), checked_sample(b, None)
     if first.size != second.size:
         raise MeasurementError(
             "Two arms cannot be paired",
@@ -189,7 +201,7 @@ def bootstrap_many(
     Raises:
         MeasurementError: the columns differ in length, or as `bootstrap_ci`.
     """
-    samples = {name: _checked(values, None) for name, values in columns.items()}
+    samples = {name: checked_sample(values, None) for name, values in columns.items()}
     sizes = {sample.size for sample in samples.values()}
     if len(sizes) > 1:
         raise MeasurementError(
@@ -201,71 +213,28 @@ def bootstrap_many(
     }
 
 
-def resample_indices(units: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
-    """Blocks of drawn unit numbers, each (rows, units); in all `resamples` rows. Equal arguments, equal draws."""
-    generator = np.random.default_rng(seed)
-    rows = max(1, _BLOCK // units)
-    for start in range(0, resamples, rows):
-        yield generator.integers(0, units, size=(min(rows, resamples - start), units), dtype=np.int32)
-
-
-def _replicates(
-    sample: NDArray[np.float64],
-    groups: list[NDArray[np.intp]] | None,
-    resamples: int,
-    seed: int,
-    statistic: Statistic | None,
-) -> NDArray[np.float64]:
-    out: list[NDArray[np.float64]] = []
-    if groups is None:
-        for drawn in resample_indices(sample.size, resamples, seed):
-            block = sample[drawn]
-            out.append(block.mean(axis=1) if statistic is None else np.array([statistic(row) for row in block]))
-    elif statistic is None:
-        sums = np.array([sample[g].sum() for g in groups])
-        sizes = np.array([g.size for g in groups], dtype=np.float64)
-        out = [
-            sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-            for drawn in resample_indices(len(groups), resamples, seed)
-        ]
+def _closed_form(sample: NDArray[np.float64], bounds: tuple[float, float], confidence: float) -> Interval | None:
+    """The closed form that `mean_ci` prefers to resampling, if any."""
+    width = bounds[1] - bounds[0]
+    scaled = (sample - bounds[0]) / width
+    total, n, different = float(scaled.sum()), int(sample.size), _off_mode(sample)
+    binary = bool(np.all((scaled == 0.0) | (scaled == 1.0)))
+    few = different < FEW_DIFFERENT
+    if not (binary or few):
+        return None
+    if binary and few:
+        method, (low, high) = "clopper_pearson", clopper_pearson(round(total), n, confidence)
     else:
-        for drawn in resample_indices(len(groups), resamples, seed):
-            out.append(np.array([statistic(np.concatenate([sample[groups[i]] for i in row])) for row in drawn]))
-    return np.concatenate(out)
-
-
-def _jackknife(
-    sample: NDArray[np.float64], groups: list[NDArray[np.intp]] | None, statistic: Statistic | None
-) -> NDArray[np.float64]:
-    """The statistic with each unit left out in turn."""
-    if statistic is None:
-        if groups is None:
-            return np.asarray((sample.sum() - sample) / (sample.size - 1), dtype=np.float64)
-        sums = np.array([sample[g].sum() for g in groups])
-        sizes = np.array([g.size for g in groups])
-        return np.asarray((sums.sum() - sums) / (sizes.sum() - sizes), dtype=np.float64)
-    units = [np.array([i]) for i in range(sample.size)] if groups is None else groups
-    return np.array([statistic(np.delete(sample, unit)) for unit in units])
-
-
-def _bca(
-    replicates: NDArray[np.float64], point: float, jackknife: NDArray[np.float64], z: float
-) -> tuple[float, float]:
-    normal = NormalDist()
-    below = float(np.mean(replicates < point) + 0.5 * np.mean(replicates == point))
-    # A share of 0 or 1 has no quantile; half a resample is the finest that this many can tell.
-    below = min(max(below, 0.5 / replicates.size), 1.0 - 0.5 / replicates.size)
-    bias = normal.inv_cdf(below)
-    centred = jackknife.mean() - jackknife
-    spread = float(np.sum(centred**2)) ** 1.5
-    acceleration = float(np.sum(centred**3)) / (6.0 * spread) if spread > 0 else 0.0
-
-    def level(quantile: float) -> float:
-        shifted = bias + quantile
-        return normal.cdf(bias + shifted / (1.0 - acceleration * shifted))
-
-    low, high = np.quantile(replicates, [level(-z), level(z)])
-    return float(low), float(high)
+        method, (low, high) = "wilson" if binary else "wilson_bound", wilson(total, n, confidence)
+    return Interval(
+        float(sample.mean()),
+        bounds[0] + width * low,
+        bounds[0] + width * high,
+        n,
+        method,
+        confidence,
+        warning=f"conservative: only {different} of {n} values differ" if few else None,
+    )
 
 
 def _without_variation(
@@ -300,46 +269,3 @@ def _off_mode(sample: NDArray[np.float64]) -> int:
 
 def _outer_bounds(sample: NDArray[np.float64]) -> tuple[float, float] | None:
     return UNIT_BOUNDS if sample.min() >= 0.0 and sample.max() <= 1.0 else None
-
-
-def _checked(values: ArrayLike, bounds: tuple[float, float] | None) -> NDArray[np.float64]:
-    sample = np.asarray(values, dtype=np.float64)
-    if sample.ndim != 1 or sample.size == 0:
-        raise MeasurementError(
-            "There is nothing to resample", expected="one value per query, at least one", found=f"shape {sample.shape}"
-        )
-    if not np.isfinite(sample).all():
-        bad = int(np.flatnonzero(~np.isfinite(sample))[0])
-        raise MeasurementError(
-            "A query's value is not a number",
-            expected="finite values; leave out queries for which the metric is undefined and report n",
-            found=f"{sample[bad]} at position {bad}",
-        )
-    if bounds is not None and (sample.min() < bounds[0] or sample.max() > bounds[1]):
-        raise MeasurementError(
-            "A query's value is out of bounds",
-            expected=f"values in [{bounds[0]:g}, {bounds[1]:g}]",
-            found=f"from {sample.min():g} to {sample.max():g}",
-            remedy="pass the metric's own bounds, or bounds=None",
-        )
-    return sample
-
-
-def _groups(clusters: Sequence[Any] | NDArray[Any] | None, n: int) -> list[NDArray[np.intp]] | None:
-    if clusters is None:
-        return None
-    labels = np.asarray(clusters)
-    if labels.shape != (n,):
-        raise MeasurementError(
-            "Clusters do not match the values", expected=f"{n} labels", found=f"shape {labels.shape}"
-        )
-    _, codes = np.unique(labels, return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
-
-
-def _check_resamples(resamples: int) -> None:
-    if resamples < 100:
-        raise MeasurementError(
-            "Too few resamples for an interval's ends", expected="at least 100", found=str(resamples)
-        )

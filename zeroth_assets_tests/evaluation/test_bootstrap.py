@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.evaluation.bootstrap import bootstrap_ci, bootstrap_many, mean_ci, paired_bootstrap, resample_indices
+from zeroth_assets.evaluation.bootstrap import bootstrap_ci, bootstrap_many, mean_ci, paired_bootstrap
+from zeroth_assets.evaluation.resampling import resample_indices
 
 SAMPLE = np.random.default_rng(4).beta(2, 3, size=120)
 
@@ -122,7 +123,7 @@ def test_metrics_of_the_same_queries_share_their_resamples() -> None:
 def test_resamples_do_not_depend_on_the_size_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(resample_indices(100, 250, 9)))
     assert whole.shape == (250, 100)
-    monkeypatch.setattr("zeroth_assets.evaluation.bootstrap._BLOCK", 1_000)
+    monkeypatch.setattr("zeroth_assets.evaluation.resampling._BLOCK", 1_000)
     assert np.array_equal(whole, np.concatenate(list(resample_indices(100, 250, 9))))
 
 
@@ -145,6 +146,32 @@ def test_the_mean_of_hits_and_misses_gets_wilson() -> None:
     ci = mean_ci([1.0] * 30 + [0.0] * 10, seed=1)
     assert ci.method == "wilson"
     assert (ci.low, ci.high) == pytest.approx(stats.binomtest(30, 40).proportion_ci(method="wilson"))
+
+
+def test_the_mean_of_hardly_any_misses_gets_clopper_pearson_and_says_so() -> None:
+    ci = mean_ci([1.0] * 38 + [0.0] * 2, seed=1)
+    assert ci.method == "clopper_pearson"
+    assert (ci.low, ci.high) == pytest.approx(stats.binomtest(38, 40).proportion_ci(method="exact"))
+    assert "conservative" in (ci.warning or "")
+
+
+def test_graded_values_get_the_studentised_interval_within_the_bounds() -> None:
+    ci = mean_ci(SAMPLE, seed=1)
+    assert (ci.method, ci.warning) == ("studentised", None)
+    normal = stats.t.interval(0.95, 119, loc=SAMPLE.mean(), scale=stats.sem(SAMPLE))
+    assert (ci.low, ci.high) == pytest.approx(normal, abs=0.01)
+    assert mean_ci([1.0] * 10 + [0.9, 0.8, 0.1, 0.2, 0.3, 0.1], seed=1).high <= 1.0
+
+
+def test_clustered_means_get_bca() -> None:
+    assert mean_ci(SAMPLE, seed=1, clusters=[i // 2 for i in range(120)]).method == "bca"
+
+
+def test_a_method_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="does not fit"):
+        bootstrap_ci(SAMPLE, seed=1, method="studentised", statistic=lambda v: float(np.median(v)))
+    with pytest.raises(MeasurementError, match="does not fit"):
+        bootstrap_ci(SAMPLE, seed=1, method="normal")  # type: ignore[arg-type]
 
 
 def test_a_recall_near_1_gets_a_conservative_interval_that_says_so() -> None:
