@@ -15,7 +15,10 @@ from zeroth_assets.errors import DatabaseError
 
 _REMEDIES: dict[type[psycopg.Error], tuple[str, str]] = {
     psycopg.errors.DiskFull: ("room on the database's disk", "free disk space and run the same command again"),
-    psycopg.errors.OutOfMemory: ("memory for the statement", "lower maintenance_work_mem and run the same command again"),
+    psycopg.errors.OutOfMemory: (
+        "memory for the statement",
+        "lower maintenance_work_mem and run the same command again",
+    ),
     psycopg.errors.ProgramLimitExceeded: (
         "values within PostgreSQL's limits (a text's word list takes 1 MB at most)",
         "make the chunks smaller",

@@ -5,9 +5,9 @@ database holds one corpus.
 
 Alembic applies them, without Python revision files: a revision is a plain SQL file, named by its stem. (yoyo was tried
 first. It marks a migration as applied in another transaction, on another connection, than it ran in, so that a kill
-between the two leaves a database that no run can migrate; and its lock is a row that outlives a killed process.) Alembic
-advances its version, and we record the file's checksum, in the transaction of the file itself. The lock is an advisory
-one, which ends with its session.
+between the two leaves a database that no run can migrate; and its lock is a row that outlives a killed process.)
+Alembic advances its version, and we record the file's checksum, in the transaction of the file itself. The lock is an
+advisory one, which ends with its session.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def migrate(db: Database, *, corpus: str | None = None, folder: Path | None = No
     database is also claimed for it (see `claim_corpus`).
 
     Raises:
-        DatabaseError: an applied file has changed or is gone, a file fails, another process holds the lock for more than
-            a minute, or the database holds another corpus.
+        DatabaseError: an applied file has changed or is gone, a file fails, another process holds the lock for more
+            than a minute, or the database holds another corpus.
     """
     files = read_migrations(folder)
     with db.owner() as connection:
@@ -210,7 +210,7 @@ def _script(raw: psycopg.Connection[Any], files: tuple[MigrationFile, ...], posi
 def _refuse_rewritten_history(recorded: dict[str, str], files: tuple[MigrationFile, ...]) -> None:
     present = {file.revision: file.sha256 for file in files}
     differences = [
-        f"{revision}.sql was applied as {digest[:12]} and is {present[revision][:12] if revision in present else 'gone'}"
+        f"{revision}.sql was applied as {digest[:12]} and is {present.get(revision, 'gone')[:12]}"
         for revision, digest in sorted(recorded.items())
         if present.get(revision) != digest
     ]

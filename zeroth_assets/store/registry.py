@@ -1,7 +1,7 @@
 """What the database says about itself: chunk sets, tenants, index builds.
 
-What belongs here: the records of schema `zeroth` other than chunks, read by whoever loads, plans or measures, and the one
-call that makes a chunk table.
+What belongs here: the records of schema `zeroth` other than chunks, read by whoever loads, plans or measures, and the
+one call that makes a chunk table.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Chunks and vectors as rows of a chunk table: checked, then put into PostgreSQL's binary COPY format.
 
-What belongs here: the table's columns in their order, every reason to refuse a batch before anything is written, and the
-encoding of rows. No connection.
+What belongs here: the table's columns in their order, every reason to refuse a batch before anything is written, and
+the encoding of rows. No connection.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -111,12 +112,12 @@ def check_batch(chunks: pl.DataFrame, vectors: NDArray[np.float32]) -> Batch:
     ids = chunks["chunk_id"]
     if ids.n_unique() != ids.len():
         twice = ids.filter(ids.is_duplicated()).unique().sort().head(5).to_list()
-        raise _bad_chunks("Chunk ids occur twice", "each id once", f"{twice} among others")
+        raise _bad_chunks("Chunk ids occur twice", "each id once", ", ".join(map(str, twice)))
     if (short := int((chunks["chunk_hash"].bin.size() != 32).sum())) > 0:
         raise _bad_chunks("Chunk hashes are not sha256", "32 bytes", f"{short} of another length")
     for name in _INT4:
         if ((chunks[name] < 0) | (chunks[name] > 2**31 - 1)).any():
-            raise _bad_chunks(f"Column {name} has values out of range", "0 to 2**31 - 1", f"{chunks[name].max()}")
+            raise _bad_chunks(f"Column {name} has values out of range", "0 to 2**31 - 1", f"{chunks[name].max()!r}")
     for name in _TEXTS:
         hit = chunks.filter(chunks[name].str.contains("\0", literal=True))
         if hit.height:
@@ -181,7 +182,7 @@ def _encode_text(value: str) -> bytes:
     return _encode_bytes(value.encode())
 
 
-_ENCODERS = {
+_ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "chunk_id": _encode_int8,
     "chunk_hash": _encode_bytes,
     "pages_real": _encode_bool,
