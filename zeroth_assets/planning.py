@@ -21,9 +21,11 @@ from zeroth_assets.artefacts import ArtefactStore, Sidecar, fingerprint_of
 from zeroth_assets.chunking import CHUNKER_VERSION
 from zeroth_assets.corpus.manifest import Manifest
 from zeroth_assets.corpus.parse import PARSER_VERSION
+from zeroth_assets.corpus.raw import raw_path
 from zeroth_assets.corpus.tenants import TENANTS_VERSION
 from zeroth_assets.errors import ArtefactError, TenantError
 from zeroth_assets.settings import CHUNK_SETS, SOURCES, Settings
+from zeroth_assets.store.state import LiveBuild
 
 PartitionedBy = Literal["source", "tenant"]
 
@@ -78,14 +80,6 @@ class Recipe:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LiveBuild:
-    """What the database holds for one chunk set and tenant."""
-
-    index_build_id: int
-    rows: int
-
-
 class Planner:
     """Recipes and freshness over one store, one manifest and one state of the database.
 
@@ -99,6 +93,7 @@ class Planner:
         store: ArtefactStore,
         manifest: Manifest,
         *,
+        raw_dir: Path,
         migrations_digest: str,
         schema_version: str | None = None,
         live_builds: Mapping[tuple[str, str], LiveBuild] | None = None,
@@ -106,6 +101,7 @@ class Planner:
         self._settings = settings
         self._store = store
         self._manifest = manifest
+        self._raw_dir = raw_dir
         self._migrations_digest = migrations_digest
         self._schema_version = schema_version
         self._live_builds = dict(live_builds or {})
@@ -145,7 +141,8 @@ class Planner:
                 return self._made(
                     artefact, None, TENANTS_VERSION, self._parsed(), {"floor": self._settings.tenant_floor}
                 )
-        assert partition is not None and chunk_set is not None
+        assert partition is not None
+        assert chunk_set is not None
         return self._tenant_recipe(artefact, stage, chunk_set, partition)
 
     def _tenant_recipe(self, artefact: str, stage: str, chunk_set: str, tenant: str) -> Recipe:
@@ -220,12 +217,19 @@ class Planner:
         if stage == "database_schema":
             return self._schema_version == self._migrations_digest
         if stage == "tenant_index":
-            assert chunk_set is not None and partition is not None
+            assert chunk_set is not None
+            assert partition is not None
             live = self._live_builds.get((chunk_set, partition))
             receipt = LiveBuild(sidecar.details.get("index_build_id", -1), sidecar.details.get("table_rows", -1))
             return live == receipt
         if stage == "raw_documents":
-            return all(Path(path).is_file() for path in sidecar.details.get("files", ()))
+            assert partition is not None
+            missing = set(sidecar.details["missing"])
+            return all(
+                _has_size(raw_path(self._raw_dir, record), record.bytes)
+                for record in self._manifest.of_source(partition)
+                if record.sha256 not in missing
+            )
         return True
 
     def _made(
@@ -274,6 +278,13 @@ def split_asset(artefact: str) -> tuple[str, str | None]:
         if artefact.endswith(f"_{chunk_set}"):
             return artefact.removesuffix(f"_{chunk_set}"), chunk_set
     return artefact, None
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except FileNotFoundError:
+        return False
 
 
 def _feeds(upstream: str, downstream: str) -> bool:

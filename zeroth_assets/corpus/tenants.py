@@ -96,3 +96,32 @@ def tenant_keys(records: Iterable[ManifestRecord]) -> dict[tuple[str, str], str]
         owners[key] = attribute
         keys[source, attribute] = key
     return keys
+
+
+def assign_tenants(documents: pl.DataFrame, records: Iterable[ManifestRecord], *, stride: int) -> pl.DataFrame:
+    """Which tenant each document belongs to: one row per document, in `ASSIGNMENT_SCHEMA`, ordered by document.
+
+    `documents` has `document_id`, `version`, `source` and `tokens` (content tokens of the text). `stride` is how many
+    new tokens a fixed window brings; tokens / stride, at least 1, estimates a document's chunks.
+
+    Raises:
+        TenantError: a document is not in the manifest, or two attributes would share a key.
+    """
+    listed = list(records)
+    keys = tenant_keys(listed)
+    attributes = {(r.document_id, r.sha256): r.tenant_attribute for r in listed}
+    rows = []
+    for row in documents.sort("document_id", "version").iter_rows(named=True):
+        attribute = attributes.get((row["document_id"], row["version"]))
+        if attribute is None:
+            raise TenantError(
+                f"{row['document_id']} was parsed and is not in the manifest",
+                expected=f"a record with version {row['version'][:16]}",
+                remedy="run `zeroth materialize`; it parses again what the manifest lists",
+            )
+        key = keys[row["source"], attribute]
+        estimate = max(1.0, row["tokens"] / stride)
+        rows.append(
+            (row["document_id"], row["version"], row["source"], key, key, attribute, None, "own tenant", estimate)
+        )
+    return pl.DataFrame(rows, schema=ASSIGNMENT_SCHEMA, orient="row")

@@ -1,0 +1,256 @@
+"""The command line, `zeroth`.
+
+What belongs here: arguments, what is printed, and exit codes. Every command does its work by one call into the package.
+Heavy imports (Dagster, the encoder) wait until a command needs them, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from zeroth_assets import __version__
+from zeroth_assets.errors import SettingsError, ZerothError
+from zeroth_assets.settings import Settings, load_settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A measured, access-controlled retrieval index on PostgreSQL + pgvector, as Dagster assets.",
+)
+db = typer.Typer(no_args_is_help=True, help="The database: embedded, or the one that ZEROTH_DATABASE_URL names.")
+corpus = typer.Typer(no_args_is_help=True, help="The corpus: manifest, bytes, tenants.")
+app.add_typer(db, name="db")
+app.add_typer(corpus, name="corpus")
+
+out = Console()
+err = Console(stderr=True)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+
+
+def emit(payload: Any) -> None:
+    """Print JSON on standard output."""
+    sys.stdout.write(json.dumps(payload, indent=2, default=str) + "\n")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    out.print(__version__)
+
+
+@app.command()
+def materialize(
+    tenant: Annotated[list[str] | None, typer.Option("--tenant", "-t", help="Tenant key; repeat for several.")] = None,
+    source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Source: sec, cuad, rfc.")] = None,
+    asset: Annotated[
+        list[str] | None, typer.Option("--asset", help="Make this asset again, fresh or not; repeat for several.")
+    ] = None,
+    partition: Annotated[str | None, typer.Option("--partition", help="With --asset: its source or tenant.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of bars.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make what is stale: source runs, then a run per tenant, each a Dagster run. Nothing stale means no run."""
+    from zeroth_assets.defs.console import materialize_here
+
+    settings = load_settings()
+    outcome = materialize_here(
+        settings,
+        tenants=tuple(tenant or settings.tenants),
+        sources=tuple(source or ()),
+        assets=tuple(asset or ()),
+        partition=partition,
+        console=err if as_json else out,
+        bars=not plain and not as_json and err.is_terminal,
+    )
+    if as_json:
+        emit(outcome.as_dict())
+    if outcome.failed:
+        raise typer.Exit(13)
+
+
+@app.command()
+def dev(
+    host: Annotated[str, typer.Option(help="Address that the UI listens on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the UI.")] = 3000,
+    webserver: Annotated[bool, typer.Option(help="Run the web server.")] = True,
+    daemon: Annotated[bool, typer.Option(help="Run the daemon (schedules, backfills, the run queue).")] = True,
+) -> None:
+    """Open the Dagster UI on this home's instance. Ctrl-C stops it and what it started."""
+    from zeroth_assets.defs.server import serve
+
+    raise typer.Exit(serve(load_settings(), host=host, port=port, webserver=webserver, daemon=daemon, console=out))
+
+
+@app.command()
+def env() -> None:
+    """Print the variables for a bare Dagster command: eval "$(zeroth env)"."""
+    from zeroth_assets.defs.instance import environment
+    from zeroth_assets.defs.resources import Project
+
+    project = Project()
+    for name, value in environment(project.settings, project.database).items():
+        sys.stdout.write(f"export {name}={_quoted(value)}\n")
+
+
+@app.command()
+def metrics(
+    chunk_set: Annotated[str | None, typer.Option(help="One chunk set; default: all.")] = None,
+    tenant: Annotated[list[str] | None, typer.Option("--tenant", "-t", help="Tenant key; repeat for several.")] = None,
+    all_ef: Annotated[bool, typer.Option("--all-ef", help="Every ef_search, not only the headline 40.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the metric tables: per tenant and chunk set, exact against HNSW, with intervals."""
+    from zeroth_assets.defs.tables import ann_recall_frame, ann_recall_table
+
+    settings = load_settings()
+    frame = ann_recall_frame(
+        settings, tenants=tuple(tenant or settings.tenants), chunk_set=chunk_set, headline_only=not all_ef
+    )
+    if as_json:
+        emit(frame.to_dicts())
+        return
+    for table in ann_recall_table(frame):
+        out.print(table)
+
+
+@db.command("start")
+def db_start(as_json: Json = False) -> None:
+    """Start the embedded server, or check the external one, and bring its schema up to date."""
+    from zeroth_assets.store.connect import open_database
+
+    settings = load_settings()
+    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
+    _db_status(settings, as_json, database)
+
+
+@db.command("stop")
+def db_stop() -> None:
+    """Stop the embedded server of this home; fine if it does not run."""
+    from zeroth_assets.store.server import stop
+
+    settings = load_settings()
+    if settings.database_url:
+        raise SettingsError(
+            "The external database is not ours to stop",
+            expected="the embedded server",
+            found="ZEROTH_DATABASE_URL is set",
+            remedy="unset it, or stop the server where it runs",
+        )
+    out.print("stopped" if stop(settings.state_dir) else "not running")
+
+
+@db.command("status")
+def db_status(as_json: Json = False) -> None:
+    """Say whether the database answers, its versions and where it lies. Exit code 3 when it does not run."""
+    _db_status(load_settings(), as_json, None)
+
+
+@db.command("psql", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def db_psql(
+    context: typer.Context,
+    role: Annotated[str, typer.Option(help="admin, owner, loader or app.")] = "app",
+) -> None:
+    """Open psql as a role, `app` by default: it sees what a query sees. Further arguments go to psql."""
+    from zeroth_assets.store.binaries import find_psql
+    from zeroth_assets.store.connect import open_database
+
+    settings = load_settings()
+    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
+    program, variables = find_psql(settings.pg_bin), {**os.environ, **database.libpq_environment(role)}
+    raise typer.Exit(subprocess.run([str(program), *context.args], env=variables, check=False).returncode)
+
+
+@db.command("migrate")
+def db_migrate(as_json: Json = False) -> None:
+    """Apply the migrations that the database lacks."""
+    from zeroth_assets.store.connect import open_database
+    from zeroth_assets.store.migrate import migrate
+
+    settings = load_settings()
+    report = migrate(open_database(settings.state_dir, settings.database_url, settings.pg_bin))
+    if as_json:
+        emit({"applied": list(report.applied), "already": list(report.already)})
+    else:
+        out.print(f"{len(report.applied)} applied, {len(report.already)} already there")
+
+
+@corpus.command("verify")
+def corpus_verify(as_json: Json = False) -> None:
+    """Read every document on disk again and compare it with the manifest. Exit code 4 where one is not right."""
+    from zeroth_assets.corpus.acquisition import verify_raw
+    from zeroth_assets.corpus.manifest import load_manifest
+
+    settings = load_settings()
+    report = verify_raw(load_manifest(settings.manifest_path).records, settings.state_dir / "raw")
+    wrong = report.documents.filter(report.documents["status"] != "intact")
+    if as_json:
+        emit({"counts": report.counts, "wrong": wrong.to_dicts()})
+    else:
+        for row in wrong.iter_rows(named=True):
+            out.print(f"{row['document_id']}: {row['cause']}")
+        out.print(f"{report.count('intact')} of {report.documents.height} documents are intact")
+    if wrong.height:
+        raise typer.Exit(4)
+
+
+@corpus.command("tenants")
+def corpus_tenants(as_json: Json = False) -> None:
+    """List the tenants: documents, estimated chunks, what was folded into them."""
+    from zeroth_assets.defs.tables import tenant_frame
+
+    frame = tenant_frame(load_settings())
+    if as_json:
+        emit(frame.to_dicts())
+        return
+    table = Table(title="Tenants")
+    for name in frame.columns:
+        table.add_column(name, justify="left" if name in ("tenant", "folded in") else "right")
+    for row in frame.iter_rows():
+        table.add_row(*[f"{cell:.0f}" if isinstance(cell, float) else str(cell) for cell in row])
+    out.print(table)
+
+
+def _db_status(settings: Settings, as_json: bool, database: Any) -> None:
+    from zeroth_assets.store.server import status
+
+    report = status(settings.state_dir, settings.database_url)
+    if as_json:
+        emit(report.as_dict())
+    else:
+        for name, value in report.as_dict().items():
+            out.print(f"{name}: {value}", highlight=False)
+    if not report.running:
+        raise typer.Exit(3)
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "'\\''") + "'"
+
+
+def main() -> None:
+    """Entry point: errors that are meant for a person go to standard error, without a traceback."""
+    try:
+        app()
+    except ZerothError as error:
+        err.print(f"[bold red]{type(error).__name__}[/]: {_escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        err.print("interrupted; the same command goes on from here", highlight=False)
+        sys.exit(130)
+
+
+def _escape(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+if __name__ == "__main__":
+    main()

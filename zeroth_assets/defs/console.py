@@ -1,0 +1,115 @@
+"""The console: what belongs here is what a person sees while a materialisation works."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import dagster as dg
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from zeroth_assets.defs import progress as progress_module
+from zeroth_assets.defs.resources import Project
+from zeroth_assets.defs.runner import Outcome, Runner, RunOutcome, Watcher
+from zeroth_assets.errors import SettingsError
+from zeroth_assets.settings import Settings
+
+
+def materialize_here(
+    settings: Settings,
+    *,
+    tenants: Sequence[str],
+    sources: Sequence[str],
+    assets: Sequence[str],
+    partition: str | None,
+    console: Console,
+    bars: bool,
+) -> Outcome:
+    """Carry out the plan, or one named run, and tell `console` about it."""
+    if partition is not None and not assets:
+        raise SettingsError("--partition says where, not what", remedy="name the asset too: --asset NAME")
+    quieten()
+    started = time.monotonic()
+    console.print(f"corpus {settings.corpus} in {settings.state_dir}", highlight=False)
+    with _watching(console, bars) as watcher:
+        watcher.message("starting the database and loading definitions")
+        from zeroth_assets.definitions import build_defs
+
+        runner = Runner(build_defs(), Project(), watcher)
+        outcome = runner.materialize_named(assets, partition) if assets else runner.materialize(tenants, sources)
+    _summary(console, outcome, time.monotonic() - started)
+    return outcome
+
+
+def quieten() -> None:
+    """Dagster's own lines stay in the instance; previews that we use knowingly warn no user."""
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    for category in ("BetaWarning", "PreviewWarning", "SupersessionWarning"):
+        known = getattr(dg, category, None)
+        if known is not None:
+            warnings.filterwarnings("ignore", category=known)
+
+
+@contextmanager
+def _watching(console: Console, bars: bool) -> Iterator[Watcher]:
+    if not bars:
+        yield _lines(console)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        plan = progress.add_task("runs", total=None)
+        work = progress.add_task("", total=None, visible=False)
+
+        def started(what: str, assets: tuple[str, ...], number: int, of: int) -> None:
+            progress.update(plan, description=f"run {number} of {of}: {what}", completed=number - 1, total=of)
+
+        def ended(outcome: RunOutcome) -> None:
+            progress.advance(plan)
+            progress.update(work, visible=False)
+            progress.console.print(_line(outcome), highlight=False, soft_wrap=True)
+
+        def step(what: str, done: int, total: int) -> None:
+            progress.update(work, description=what, completed=done, total=total, visible=True)
+
+        with progress_module.listening(step):
+            yield Watcher(lambda text: progress.console.print(text, highlight=False), started, ended)
+
+
+def _lines(console: Console) -> Watcher:
+    return Watcher(
+        message=lambda text: console.print(text, highlight=False, soft_wrap=True),
+        started=lambda what, assets, number, of: None,
+        ended=lambda outcome: console.print(_line(outcome), highlight=False, soft_wrap=True),
+    )
+
+
+def _line(outcome: RunOutcome) -> str:
+    mark = "[green]ok[/]" if outcome.succeeded else "[bold red]failed[/]"
+    where = f" {outcome.partition}" if outcome.partition else ""
+    what = ", ".join(outcome.assets) if len(outcome.assets) <= 3 else f"{len(outcome.assets)} assets"
+    error = "" if outcome.error is None else "\n  " + outcome.error.replace("[", "\\[")
+    return f"{mark}{where} {what} {outcome.seconds:.1f} s{error}"
+
+
+def _summary(console: Console, outcome: Outcome, seconds: float) -> None:
+    if not outcome.runs:
+        console.print(
+            f"nothing is stale: {outcome.fresh} artefacts are fresh, no run was started ({seconds:.1f} s)",
+            highlight=False,
+        )
+        return
+    failed = len(outcome.failed)
+    ending = f", [bold red]{failed} failed[/]" if failed else ""
+    console.print(
+        f"{len(outcome.runs)} runs{ending}, {outcome.fresh} artefacts were fresh ({seconds:.1f} s)", highlight=False
+    )

@@ -1,0 +1,107 @@
+"""Resources: what belongs here is the one resource of the graph, the project at work on one home.
+
+Everything heavy (database, encoder) is opened on first use and kept for the life of the process, so that a plan of many
+runs in one process pays for it once.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import dagster as dg
+
+from zeroth_assets.artefacts import ArtefactStore
+from zeroth_assets.corpus.manifest import Manifest, load_manifest
+from zeroth_assets.embedding import Encoder, Memo, load_encoder
+from zeroth_assets.planning import Planner
+from zeroth_assets.settings import Settings, read_settings
+from zeroth_assets.store.connect import Database, open_database
+from zeroth_assets.store.state import applied_digest, live_builds, migrations_digest
+
+
+class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The corpus, store, database and encoder that the settings name. `home` overrides `ZEROTH_HOME` in tests."""
+
+    home: str | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, read once per home."""
+        return _settings(self.home)
+
+    @property
+    def store(self) -> ArtefactStore:
+        """The artefact store under the home."""
+        return ArtefactStore(self.settings.state_dir / "artefacts")
+
+    @property
+    def raw_dir(self) -> Path:
+        """Where raw documents lie."""
+        return self.settings.state_dir / "raw"
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, read again when the file changes."""
+        path = self.settings.manifest_path
+        stamp = path.stat().st_mtime_ns if path.exists() else 0
+        return _manifest(path, stamp)
+
+    @property
+    def database(self) -> Database:
+        """The database, started if it is the embedded one."""
+        return _database(self.settings)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder, loaded once per process."""
+        return _encoder(self.settings)
+
+    @property
+    def memo(self) -> Memo:
+        """The memo of embeddings."""
+        return Memo(self.settings.state_dir / "memo" / "embeddings.sqlite")
+
+    def planner(self) -> Planner:
+        """A planner over the store and the database as they are now."""
+        database = self.database
+        return Planner(
+            self.settings,
+            self.store,
+            self.manifest,
+            raw_dir=self.raw_dir,
+            migrations_digest=migrations_digest(),
+            schema_version=applied_digest(database),
+            live_builds=live_builds(database),
+        )
+
+
+@functools.cache
+def _settings(home: str | None) -> Settings:
+    return read_settings() if home is None else read_settings(home=Path(home))
+
+
+@functools.lru_cache(maxsize=2)
+def _manifest(path: Path, stamp: int) -> Manifest:
+    return load_manifest(path)
+
+
+@functools.cache
+def _database(settings: Settings) -> Database:
+    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
+    database.ensure_databases()
+    return database
+
+
+@functools.cache
+def _encoder(settings: Settings) -> Encoder:
+    return load_encoder(
+        settings.model,
+        revision=settings.model_revision,
+        pooling=settings.pooling,
+        max_tokens=settings.max_tokens,
+        engine=settings.engine,
+        precision=settings.precision,
+        threads=settings.threads,
+        cache_dir=settings.state_dir / "cache",
+    )

@@ -1,0 +1,209 @@
+"""The runner: what belongs here is carrying out a plan as Dagster runs, in one warm process.
+
+One run cannot span two partition sets, so the order is: unpartitioned, a run per source, unpartitioned over the
+sources, a run per tenant. Nothing stale means no run. One tenant's failure leaves the others standing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import dagster as dg
+from filelock import FileLock, Timeout
+
+from zeroth_assets.artefacts import check_partition_key
+from zeroth_assets.defs.instance import PROCESS_TAG, close_orphans, open_instance, this_process
+from zeroth_assets.defs.partitions import register_tenants
+from zeroth_assets.defs.resources import Project
+from zeroth_assets.errors import ArtefactError, TenantError, ZerothError
+from zeroth_assets.planning import CORPUS_ASSETS, PLAIN_ASSETS, SOURCE_ASSETS, tenant_assets
+from zeroth_assets.settings import SOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """One Dagster run: what it made, for which partition, and how it ended."""
+
+    run_id: str
+    partition: str | None
+    assets: tuple[str, ...]
+    succeeded: bool
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a materialisation did. `fresh` counts artefacts that were left alone."""
+
+    runs: list[RunOutcome] = field(default_factory=list)
+    fresh: int = 0
+    closed_runs: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "runs": [asdict(run) for run in self.runs],
+            "fresh": self.fresh,
+            "failed": len(self.failed),
+            "closed_runs": self.closed_runs,
+            "retired": self.retired,
+        }
+
+    @property
+    def failed(self) -> list[RunOutcome]:
+        """The runs that did not end in success."""
+        return [run for run in self.runs if not run.succeeded]
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """What the runner tells a person: messages, and the start and end of each run."""
+
+    message: Callable[[str], None] = lambda text: None
+    started: Callable[[str, tuple[str, ...], int, int], None] = lambda what, assets, number, of: None
+    ended: Callable[[RunOutcome], None] = lambda outcome: None
+
+
+class Runner:
+    """Materialises what is stale on one home."""
+
+    def __init__(self, definitions: dg.Definitions, project: Project, watcher: Watcher | None = None) -> None:
+        self._project = project
+        self._watcher = watcher or Watcher()
+        self._job = definitions.resolve_implicit_global_asset_job_def()
+        self._outcome = Outcome()
+        self._instance: dg.DagsterInstance | None = None
+
+    def materialize(self, tenants: Sequence[str] = (), sources: Sequence[str] = ()) -> Outcome:
+        """Bring everything up to date, or what `tenants` and `sources` need.
+
+        Raises:
+            TenantError: a tenant that the corpus does not have.
+            ZerothError: whatever stops the whole plan: no database, no mirror, a manifest that breaks a rule.
+        """
+        with self._alone():
+            self._prepare()
+            wanted = tuple(sources) or sources_of(tenants)
+            self._stage(PLAIN_ASSETS, [None])
+            self._stage(SOURCE_ASSETS, [s for s in wanted if self._project.manifest.of_source(s)])
+            self._stage(CORPUS_ASSETS, [None])
+            self._stage(tenant_assets(), self._tenants(tenants, wanted))
+        return self._outcome
+
+    def materialize_named(self, assets: Sequence[str], partition: str | None) -> Outcome:
+        """Make `assets` again in one run, fresh or not.
+
+        Raises:
+            ArtefactError: an asset that the graph does not have, or a partition key that breaks the rule.
+        """
+        known = {key.to_user_string() for key in self._job.asset_layer.executable_asset_keys}
+        unknown = sorted(set(assets) - known)
+        if unknown:
+            raise ArtefactError(
+                f"There is no asset {', '.join(unknown)}",
+                expected=", ".join(sorted(known)),
+                remedy="name one of them",
+            )
+        if partition is not None:
+            check_partition_key(partition)
+        with self._alone():
+            self._prepare()
+            self.run(assets, partition)
+        return self._outcome
+
+    def run(self, assets: Sequence[str], partition: str | None) -> RunOutcome:
+        """One Dagster run, stale or not."""
+        assert self._instance is not None
+        started = time.monotonic()
+        result = self._job.execute_in_process(
+            instance=self._instance,
+            partition_key=partition,
+            asset_selection=[dg.AssetKey(a) for a in assets],
+            raise_on_error=False,
+            tags={PROCESS_TAG: this_process()},
+        )
+        outcome = RunOutcome(
+            result.run_id,
+            partition,
+            tuple(assets),
+            result.success,
+            time.monotonic() - started,
+            None if result.success else _first_error(result),
+        )
+        self._outcome.runs.append(outcome)
+        self._watcher.ended(outcome)
+        return outcome
+
+    def _prepare(self) -> None:
+        self._instance = open_instance(self._project.settings, self._project.database)
+        self._outcome.closed_runs = close_orphans(self._instance, self._project.settings)
+        for run_id in self._outcome.closed_runs:
+            self._watcher.message(f"run {run_id[:8]} was left by a process that is gone: marked failed")
+
+    def _stage(self, assets: Sequence[str], partitions: Sequence[str | None]) -> None:
+        planner = self._project.planner()
+        todo = [(p, planner.stale(assets, p)) for p in partitions]
+        self._outcome.fresh += sum(len(assets) - len(stale) for _, stale in todo)
+        todo = [(p, stale) for p, stale in todo if stale]
+        for number, (partition, stale) in enumerate(todo, start=1):
+            self._watcher.started(partition or ", ".join(stale), stale, number, len(todo))
+            self.run(stale, partition)
+        if todo and partitions == [None] and not all(r.succeeded for r in self._outcome.runs[-len(todo) :]):
+            error = self._outcome.runs[-1].error or "see the run"
+            raise ZerothError(
+                f"{', '.join(assets)} could not be made, and all else stands on it",
+                found=error,
+                remedy="mend the cause and run the same command again",
+            )
+
+    def _tenants(self, wanted: Sequence[str], sources: Sequence[str]) -> list[str]:
+        assert self._instance is not None
+        known = self._project.planner().tenants
+        register_tenants(self._instance, known)
+        unknown = sorted(set(wanted) - set(known))
+        if unknown:
+            raise TenantError(
+                f"No document belongs to tenant {', '.join(unknown)}",
+                expected=f"one of the {len(known)} tenants",
+                found=", ".join(unknown),
+                remedy="list them with `zeroth corpus tenants`",
+            )
+        return [t for t in known if (t in wanted if wanted else t.partition("-")[0] in sources)]
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two materialisations of one home take turns: the second finds the work done."""
+        state = self._project.settings.state_dir
+        state.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(state / "materialize.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self._watcher.message("another materialisation works on this home; waiting for it to end")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def sources_of(tenants: Sequence[str]) -> tuple[str, ...]:
+    """The sources that the tenant keys name, all for none."""
+    return tuple(s for s in SOURCES if not tenants or any(t.startswith(f"{s}-") for t in tenants))
+
+
+def _first_error(result: dg.ExecuteInProcessResult) -> str:
+    for event in result.get_step_failure_events():
+        error = event.step_failure_data.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        if error is not None:
+            return error.message.strip()
+        return event.message or "failed"
+    return "the run failed before any step"

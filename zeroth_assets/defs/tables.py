@@ -1,0 +1,93 @@
+"""Tables: what belongs here is what `zeroth metrics` and `zeroth corpus tenants` print, read from the artefacts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+
+from zeroth_assets.artefacts import ArtefactStore
+from zeroth_assets.errors import ArtefactError
+from zeroth_assets.settings import CHUNK_SETS, Settings
+
+HEADLINE_EF_SEARCH = 40
+
+
+def ann_recall_frame(
+    settings: Settings, *, tenants: Sequence[str] = (), chunk_set: str | None = None, headline_only: bool = True
+) -> pl.DataFrame:
+    """The published `ann_recall` figures, one row per chunk set, tenant and ef_search.
+
+    Raises:
+        ArtefactError: an unknown chunk set, or nothing was measured yet.
+    """
+    if chunk_set is not None and chunk_set not in CHUNK_SETS:
+        raise ArtefactError(
+            f"There is no chunk set {chunk_set!r}", expected=", ".join(CHUNK_SETS), remedy="name one of them"
+        )
+    store = ArtefactStore(settings.state_dir / "artefacts")
+    known = set(tenant_frame(settings)["tenant"])
+    frames = [
+        store.read_frame(f"ann_recall_{name}", tenant)
+        for name in ([chunk_set] if chunk_set else CHUNK_SETS)
+        for tenant in store.partitions(f"ann_recall_{name}")
+        if tenant in (tenants or known)
+    ]
+    if not frames:
+        raise ArtefactError(
+            "No figure was measured yet",
+            expected="ann_recall of at least one tenant",
+            found="none in this home",
+            remedy="run `zeroth materialize`",
+        )
+    frame = pl.concat(frames).sort("chunk_set", "tenant", "ef_search")
+    return frame.filter(pl.col("ef_search") == HEADLINE_EF_SEARCH) if headline_only else frame
+
+
+def ann_recall_table(frame: pl.DataFrame) -> list[Table]:
+    """One table per chunk set. Recall is of exact search by NumPy over the vectors that the role may see."""
+    tables = []
+    for (name,), rows in frame.group_by("chunk_set", maintain_order=True):
+        table = Table(
+            title=f"{name}: recall@{rows['k'][0]} of HNSW against exact, as zeroth_app under its policy",
+            caption="CI 95 %. A trivial figure (*) is of an index that reads every row.",
+        )
+        for column in ("tenant", "rows", "ef_search", "recall", "95 % CI", "n", "short of k", "p50 ms", "p95 ms"):
+            table.add_column(column, justify="left" if column == "tenant" else "right")
+        for row in rows.iter_rows(named=True):
+            table.add_row(*_cells(row))
+        tables.append(table)
+    return tables
+
+
+def tenant_frame(settings: Settings) -> pl.DataFrame:
+    """Tenant, documents, estimated chunks and the tenants folded in, largest first."""
+    store = ArtefactStore(settings.state_dir / "artefacts")
+    return (
+        store.read_frame("tenant_assignments")
+        .group_by("tenant")
+        .agg(
+            pl.len().alias("documents"),
+            pl.col("estimated_chunks").sum().alias("estimated chunks"),
+            pl.col("raw_tenant").filter(pl.col("raw_tenant") != pl.col("tenant")).unique().sort().alias("folded in"),
+        )
+        .sort("estimated chunks", "tenant", descending=[True, False])
+        .with_columns(pl.col("folded in").list.join(", "))
+    )
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    star = "*" if row["trivial"] else ""
+    return [
+        row["tenant"],
+        f"{row['rows']:,}",
+        str(row["ef_search"]),
+        f"{row['recall']:.3f}{star}",
+        f"[{row['low']:.3f}, {row['high']:.3f}]".replace("[", "\\["),
+        str(row["n"]),
+        str(row["queries_short"]),
+        f"{row['p50_ms']:.2f}",
+        f"{row['p95_ms']:.2f}",
+    ]
