@@ -1,7 +1,8 @@
 """From a Form 10-K, as filed, to a `Document`.
 
 What belongs here: the order of the steps and the assembly of lines into canonical text with sections, pages and
-blocks. HTML is read in `tenk_html`, the SGML envelope and text filings in `tenk_text`, headings in `tenk_items`.
+blocks. HTML is read in `tenk_html`, the SGML envelope and text filings in `tenk_text`, headings in `tenk_items`,
+the form itself stands in `tenk_forms`.
 
 The canonical text has a line per paragraph, heading or table row; the cells of a row are kept apart by a tab.
 Sections: "front" (cover and contents), the Parts where they are printed, the Items within them, signatures, what
@@ -18,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zeroth_assets.corpus.model import Block, Document, Page, Section
-from zeroth_assets.corpus.tenk_items import Heading, belongs, find_headings, item_numbers
+from zeroth_assets.corpus.tenk_forms import item_numbers
+from zeroth_assets.corpus.tenk_items import Heading, belongs, find_headings
 from zeroth_assets.corpus.tenk_lines import Line, drop_furniture
 from zeroth_assets.corpus.tenk_text import Submitted, extract_document, split_submission
 from zeroth_assets.corpus.text import Decoded, decode, estimate_pages
@@ -139,7 +141,7 @@ def _readable(document_id: str, raw: bytes, media_type: str) -> Decoded:
         )
     decoded = decode(raw)
     sample = decoded.text[:_SAMPLE]
-    if raw.startswith(_BINARY) or len(_CONTROLS.findall(sample)) > 0.02 * len(sample):
+    if raw.startswith(_BINARY) or len(_CONTROLS.findall(sample)) > 8 + 0.02 * len(sample):
         raise ParseError(
             f"{document_id} is binary",
             expected="HTML or plain text",

@@ -7,33 +7,15 @@ ascend (1, 1A, 1B, ... 16) wins, and a line that scores nothing is in no chain. 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zeroth_assets.corpus.tenk_forms import ITEM_RANK, ITEM_TITLE, PARTS, item_numbers, may_stand_in
 from zeroth_assets.corpus.tenk_lines import CELL_SEPARATOR, Line
-
-ITEM_NUMBERS = (
-    "1", "1A", "1B", "1C", "2", "3", "4", "4A", "5", "6", "7", "7A", "8", "9", "9A", "9B", "9C",
-    "10", "11", "12", "13", "14", "15", "16",
-)  # fmt: skip
-_RANK = {number: rank for rank, number in enumerate(ITEM_NUMBERS)}
-_PARTS = {"I": 1, "II": 2, "III": 3, "IV": 4}
-_RESERVED = r"reserved|omitted|removed|not applicable|none\b"
-_TITLES = {
-    "1": "business|description of (?:the )?business|general", "1A": "risk factors|certain risk",
-    "1B": "unresolved|staff comments", "1C": "cyber", "2": "propert|description of propert",
-    "3": "legal|pending legal", "4": "submission|mine|safety|executive officers", "4A": "executive officers|submission",
-    "5": "market", "6": "select|consolidated", "7": "management|md&a|discussion", "7A": "quantitative|market risk",
-    "8": "financial|consolidated|supplementary", "9": "change|disagreement", "9A": "control|procedure",
-    "9B": "other", "9C": "disclosure", "10": "director|executive officer", "11": "executive|compensation",
-    "12": "security|beneficial|ownership", "13": "certain|relationship|related|transaction",
-    "14": "exhibit|principal|control|account|fees", "15": "exhibit|principal|financial statement|account",
-    "16": "form|summary|exhibit|principal",
-}  # fmt: skip
-_TITLE = {number: re.compile(rf"(?:{words}|{_RESERVED})", re.IGNORECASE) for number, words in _TITLES.items()}
 
 _N = r"\d{1,2}(?!\d)(?:[A-C](?![A-Za-z])|\s?\([A-C]\)|\s[A-C](?=\s*[.:\-–—]|\s*$))?(?:\s?\((?:T|[ivx]{1,3})\))?"
 _ITEM = re.compile(
@@ -42,8 +24,6 @@ _ITEM = re.compile(
     r"(?P<mark>\s*[.:;\-–—―)|*]*\s*)(?P<title>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_NUMBER = re.compile(r"(\d{1,2})\s?\(?([A-C]?)\)?(?:\s?\((?:T|[ivx]{1,3})\))?", re.IGNORECASE)
-_RANGE_WORD = re.compile(r"through|\bto\b|-|–", re.IGNORECASE)
 _PART = re.compile(r"^[^\w\s]{0,3}\s*part\s+(?P<part>I{1,3}|IV)\b(?P<rest>.*)$", re.IGNORECASE)
 _PART_REST = re.compile(r"^[\s.,:;*\-–—]*(?:$|\(?continued\)?|(?:financial|other) information|item\b)", re.IGNORECASE)
 _ENDS_WITH_PAGE = re.compile(r"(?:[\s.\t]|^)(?:\d{1,3}|[A-Z]-\d{1,3}|n/?a)\s*$", re.IGNORECASE)
@@ -51,10 +31,11 @@ _PAGE_CELL = re.compile(r"^(?:[\divxlA-F\-–,\s()*&]+|(?:not applicable|none|n/
 _CONTINUED = re.compile(r"\(?\bcont(?:inued|[’']?d|\.)", re.IGNORECASE)
 _OPEN_END = re.compile(r"(?:\b(?:and|on|of|the|for|with|in|to|or|related|a|by|from|about)|[,;&\-–])$", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
-_RUN_IN = re.compile(r"^(.{3,160}?)(?:\.(?=\s|$)|:\s|\s?[—–]\s?|\s-{1,2}\s)", re.DOTALL)
+_RUN_IN = re.compile(r"^(.{3,160}?)(?:\.\s+(?=[A-Z“\"(])|:\s|\s?—\s?|\s-{1,2}\s)", re.DOTALL)
 _SIGNATURES = re.compile(r"^\W*signatures?\W*$", re.IGNORECASE)
 _LONGEST_TITLE = 260
 _LONGEST_KNOWN_TITLE = 500
+_LONGEST_PRINTED_TITLE = 300
 _RUN_OF_EMPTY = 4
 
 
@@ -79,28 +60,8 @@ class _Candidate:
 
     @property
     def ranks(self) -> tuple[int, int]:
-        ranks = [_RANK[number] for number in self.heading.numbers]
+        ranks = [ITEM_RANK[number] for number in self.heading.numbers]
         return min(ranks), max(ranks)
-
-
-def item_numbers(printed: str) -> tuple[str, ...]:
-    """The Items that a printed number names, or () if one of them is no Item of Form 10-K.
-
-    >>> item_numbers("1 and 2"), item_numbers("9A(T)"), item_numbers("10 through 13"), item_numbers("14(a)")
-    (('1', '2'), ('9A',), ('10', '11', '12', '13'), ())
-    """
-    found: list[str] = []
-    end = 0
-    for match in _NUMBER.finditer(printed):
-        number = f"{int(match[1])}{match[2].upper()}"
-        if number not in _RANK:
-            return ()
-        if found and _RANGE_WORD.search(printed[end : match.start()]):
-            low, high = _RANK[found[-1]] + 1, _RANK[number]
-            found.extend(n for n in ITEM_NUMBERS[low:high] if n.isdigit())
-        found.append(number)
-        end = match.end()
-    return tuple(dict.fromkeys(found))
 
 
 def _next_line(lines: Sequence[Line], index: int) -> int | None:
@@ -120,7 +81,7 @@ def _candidate(lines: Sequence[Line], index: int) -> _Candidate | None:
     if not numbers:
         return None
     title, marked = match["title"].strip(), bool(match["mark"].strip())
-    pattern = _TITLE[numbers[0]]
+    pattern = ITEM_TITLE[numbers[0]]
     last = index
     if not title:
         following = _next_line(lines, index)
@@ -167,13 +128,15 @@ def _whole_title(lines: Sequence[Line], title: str, last: int) -> tuple[str, int
         if not below.text or below.row or len(below.plain) > 120 or _ITEM.match(below.plain):
             break
         shouting = title.isupper() and below.plain.isupper()
-        indented = shouting and below.text[:1].isspace()
-        if not (indented or (_OPEN_END.search(title) and (shouting or not title.isupper()))):
+        wrapped = shouting and any(not line.text for line in lines[max(0, last - 2) : last + 5])
+        if not (wrapped or (_OPEN_END.search(title) and (shouting or not title.isupper()))):
             break
         title, last = f"{title} {below.plain}", last + 1
-    if len(title) > 160:
-        run_in = _RUN_IN.match(title)
-        title = run_in[1] if run_in else title[:160].rsplit(" ", 1)[0]
+    run_in = _RUN_IN.match(title)
+    if run_in and (len(title) > len(run_in[1]) + 40 or title[len(run_in[1]) :].startswith(". ")):
+        title = run_in[1]
+    if len(title) > _LONGEST_PRINTED_TITLE:
+        title = title[:_LONGEST_PRINTED_TITLE].rsplit(" ", 1)[0]
     return title.strip().rstrip(".:*").strip(), last
 
 
@@ -186,30 +149,39 @@ def _contents_like(line: Line, title: str) -> int:
     return int(paged) + int(line.linked)
 
 
-def _substance(lines: Sequence[Line], start: int, end: int) -> int:
-    """Words of prose in `lines[start:end]`: no links, no page numbers, no Part headings, no entries of contents."""
-    words = 0
-    for line in lines[start:end]:
-        if line.linked or not line.text or _PART.match(line.plain) or _ENDS_WITH_PAGE.search(line.text):
-            continue
-        words += len(_WORD.findall(line.text))
-        if words > 100_000:
-            break
+def _prose_before(lines: Sequence[Line]) -> list[int]:
+    """For each index, the words of prose above it: no links, page numbers, Part headings or entries of contents."""
+    totals = [0]
+    for line in lines:
+        bare = line.linked or not line.text or _PART.match(line.plain) or _ENDS_WITH_PAGE.search(line.text)
+        totals.append(totals[-1] + (0 if bare else len(_WORD.findall(line.text))))
+    return totals
+
+
+def _run_in_words(lines: Sequence[Line], heading: Heading) -> int:
+    """Words that follow the title on the heading's own lines."""
+    printed = sum(len(_WORD.findall(line.plain)) for line in lines[heading.first : heading.last + 1])
+    return max(0, printed - len(_WORD.findall(heading.title)) - 8)
+
+
+def _substance(lines: Sequence[Line], candidates: Sequence[_Candidate]) -> list[int]:
+    """Words of prose between each candidate and the next one that names another Item."""
+    totals = _prose_before(lines)
+    words = [0] * len(candidates)
+    end = len(lines)
+    for at in range(len(candidates) - 1, -1, -1):
+        heading = candidates[at].heading
+        if at + 1 < len(candidates) and candidates[at + 1].heading.numbers != heading.numbers:
+            end = candidates[at + 1].heading.first
+        words[at] = max(0, totals[end] - totals[min(end, heading.last + 1)]) + _run_in_words(lines, heading)
     return words
 
 
 def _scores(lines: Sequence[Line], candidates: Sequence[_Candidate]) -> list[float]:
     tables = Counter(lines[c.heading.first].table for c in candidates if lines[c.heading.first].row)
-    words = []
-    for at, candidate in enumerate(candidates):
-        end = len(lines)
-        for later in candidates[at + 1 :]:
-            if later.heading.numbers != candidate.heading.numbers:
-                end = later.heading.first
-                break
-        run_in = max(0, len(_WORD.findall(lines[candidate.heading.first].plain)) - 45)
-        words.append(_substance(lines, candidate.heading.last + 1, end) + run_in)
-    empty = [count == 0 for count in words]
+    words = _substance(lines, candidates)
+    empty_runs = [(flag, len(list(group))) for flag, group in itertools.groupby(count == 0 for count in words)]
+    in_contents = [flag and length >= _RUN_OF_EMPTY for flag, length in empty_runs for _ in range(length)]
     scores = []
     for at, candidate in enumerate(candidates):
         line = lines[candidate.heading.first]
@@ -218,38 +190,28 @@ def _scores(lines: Sequence[Line], candidates: Sequence[_Candidate]) -> list[flo
         score -= 2.5 * candidate.contents_like
         score -= 4.0 if line.row and tables[line.table] >= 4 else 0.0
         score -= 3.0 if candidate.continued else 0.0
-        if empty[at] and _run_length(empty, at) >= _RUN_OF_EMPTY:
-            score -= 4.0
+        score -= 4.0 if in_contents[at] else 0.0
         scores.append(score)
     return scores
 
 
-def _run_length(flags: Sequence[bool], at: int) -> int:
-    low = high = at
-    while low > 0 and flags[low - 1]:
-        low -= 1
-    while high + 1 < len(flags) and flags[high + 1]:
-        high += 1
-    return high - low + 1
-
-
 def _best_chain(candidates: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
     """The chain of ascending Items with the highest total; candidates at or below zero are in none."""
-    best: list[float] = []
-    back: list[int | None] = []
+    back: list[int | None] = [None] * len(candidates)
+    # Per rank of a chain's last Item: the best total so far and the candidate that reached it.
+    best: list[tuple[float, int | None]] = [(0.0, None)] * len(ITEM_RANK)
     for at, candidate in enumerate(candidates):
-        total, previous = 0.0, None
-        if scores[at] > 0:
-            for earlier in range(at):
-                if scores[earlier] > 0 and candidates[earlier].ranks[1] < candidate.ranks[0] and best[earlier] > total:
-                    total, previous = best[earlier], earlier
-        best.append(total + scores[at] if scores[at] > 0 else float("-inf"))
-        back.append(previous)
-    if not best or max(best) <= 0:
-        return []
-    chain = [best.index(max(best))]
-    while (earlier_link := back[chain[-1]]) is not None:
-        chain.append(earlier_link)
+        if scores[at] <= 0:
+            continue
+        low, high = candidate.ranks
+        total, back[at] = max(best[:low], key=lambda entry: entry[0], default=(0.0, None))
+        if total + scores[at] > best[high][0]:
+            best[high] = (total + scores[at], at)
+    link = max(best, key=lambda entry: entry[0])[1]
+    chain = []
+    while link is not None:
+        chain.append(link)
+        link = back[link]
     return chain[::-1]
 
 
@@ -277,17 +239,9 @@ def find_headings(lines: Sequence[Line]) -> tuple[list[Heading], list[str]]:
     return headings, warnings
 
 
-def _part_of(number: str) -> int:
-    rank = _RANK[number]
-    return 1 if rank < _RANK["5"] else 2 if rank < _RANK["10"] else 3 if rank < _RANK["14"] else 4
-
-
 def belongs(item: Heading, part: Heading) -> bool:
-    """Whether an Item stands in a Part by the form; before 2003 Item 14 was the first of Part IV."""
-    if item.kind != "item":
-        return False
-    number = _part_of(item.numbers[0])
-    return number == _PARTS[part.numbers[0]] or (item.numbers[0] == "14" and part.numbers[0] == "IV")
+    """Whether an Item's heading stands in a Part's, by the form."""
+    return item.kind == "item" and may_stand_in(item.numbers[0], part.numbers[0])
 
 
 def _with_parts(lines: Sequence[Line], items: Sequence[Heading]) -> list[Heading]:
@@ -301,9 +255,9 @@ def _with_parts(lines: Sequence[Line], items: Sequence[Heading]) -> list[Heading
                 continue
             printed = " ".join(lines[at].plain.split()[:2]).rstrip(".,:;*-–—")
             part = Heading("part", (match["part"].upper(),), printed, "", at, at)
-            if _PARTS[part.numbers[0]] > opened and belongs(item, part):
+            if PARTS[part.numbers[0]] > opened and belongs(item, part):
                 headings.append(part)
-                opened = _PARTS[part.numbers[0]]
+                opened = PARTS[part.numbers[0]]
                 break
         headings.append(item)
         floor = item.last + 1

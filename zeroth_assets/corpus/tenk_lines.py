@@ -19,7 +19,8 @@ _CLOSING = re.compile(r"^(?:\)|\)?\s?%|%\s?\)|\]|\)\s?(?:pts?\.?|bps))(?:\s?[(\[
 _FIGURE = re.compile(r"[\d—–\-]\s*\)?$")
 
 _NUMBER_LINE = re.compile(
-    r"^\W{0,3}(?:page\s+)?(?:[A-Z]{1,3}\s?[-–]\s?)?(\d{1,3}|[ivxl]{1,6})(?:\s+of\s+\d{1,3})?\W{0,3}$", re.IGNORECASE
+    r"^[\s\-–—.|*]{0,4}(?:[Pp]age\s+|PAGE\s+)?(?:[A-Z]{1,3}\s?[-–]\s?)?"
+    r"(?:\d{1,3}|i{1,3}|iv|vi{1,3}|ix|xi{1,3}|xiv|xvi{0,3})(?:\s+of\s+\d{1,3})?[\s\-–—.|*]{0,4}$"
 )
 _CONTENTS_LINK = re.compile(r"^\W*(?:back to |return to )?(?:table of contents|index|contents)\W*$", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
@@ -27,6 +28,7 @@ _RUNNING_PART = re.compile(r"^part\s+[ivx]+(?:\s*(?:,|and|&)\s*[ivx]+)*$", re.IG
 _RUNNING_ITEM = re.compile(
     r"^items?\s+\d{1,2}[a-c]?(?:\(t\))?(?:\s*(?:,|and|&)\s*\d{1,2}[a-c]?(?:\(t\))?)*$", re.IGNORECASE
 )
+_RUNNING_CONTINUED = re.compile(r"^(?:notes to [\w\s]{0,60})?\W*\(?continued\)?\W*$", re.IGNORECASE)
 _EDGE = 3
 _LONGEST_FURNITURE = 120
 
@@ -96,6 +98,17 @@ def _shape(line: Line) -> str:
     return _DIGITS.sub("#", line.plain)
 
 
+def _inside_table(lines: Sequence[Line], index: int) -> bool:
+    """Whether a line is one of several rows of a table on the same page: a figure there is no page number."""
+    line = lines[index]
+    if not line.row:
+        return False
+    return any(
+        0 <= at < len(lines) and lines[at].row and lines[at].table == line.table and lines[at].page == line.page
+        for at in (index - 1, index + 1)
+    )
+
+
 def drop_furniture(lines: Sequence[Line]) -> list[Line]:
     """Mark page numbers, running headers and footers, and contents links at the edges of real pages as dropped.
 
@@ -119,12 +132,14 @@ def drop_furniture(lines: Sequence[Line]) -> list[Line]:
     def furniture(index: int, shapes: Counter[str], *, top: bool) -> str:
         line = lines[index]
         text = line.plain
-        if len(text) > _LONGEST_FURNITURE:
+        if len(text) > _LONGEST_FURNITURE or _inside_table(lines, index):
             return ""
         if _NUMBER_LINE.match(text):
             return "page_number"
         if _CONTENTS_LINK.match(text) and (line.linked or shapes[_shape(line)] >= 3):
             return "contents_link"
+        if top and _RUNNING_CONTINUED.match(text):
+            return "running_header"
         if top and running_parts and (_RUNNING_PART.match(text) or _RUNNING_ITEM.match(text)):
             return "running_header"
         if shapes[_shape(line)] >= needed:
