@@ -59,12 +59,15 @@ def plot_ann_recall(figures: pl.DataFrame, *, title: str | None = None) -> bytes
         _draw_recall(axes, figures)
         axes.set_xlabel("hnsw.ef_search (log scale)")
         axes.set_ylabel(f"recall@{one['k']} against exact search")
-        figure.suptitle(
-            title or f"{one['tenant']}, {one['chunk_set']}", x=0.02, ha="left", fontsize=11.5, fontweight="bold"
-        )
         axes.set_title(
+            title or f"{one['tenant']}, {one['chunk_set']}", loc="left", pad=22, weight="bold", fontsize=11.5
+        )
+        axes.annotate(
             f"{one['tenant_rows']:,} rows, {one['queries']} queries as {one['principal']}, 95 % intervals",
-            loc="left",
+            (0.0, 1.0),
+            xycoords="axes fraction",
+            xytext=(0, 7),
+            textcoords="offset points",
             fontsize=8.5,
             color=_MUTED,
         )
@@ -89,7 +92,7 @@ def _draw_recall(axes: Axes, figures: pl.DataFrame) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
-    axes.axhline(1.0, color=_EXACT, linewidth=1.1, linestyle=(0, (5, 3)), label="exact search")
+    axes.axhline(1.0, color=_EXACT, linewidth=1.1, linestyle=(0, (5, 3)), label="exact search", zorder=2.5)
     axes.fill_between(ef, low, high, color=_LINE, alpha=0.16, linewidth=0, label="95 % interval")
     axes.plot(ef, recall, color=_LINE, linewidth=1.8, label=f"HNSW, recall@{k}")
     for trivial, face in ((False, _LINE), (True, "white")):
@@ -111,7 +114,7 @@ def _draw_recall(axes: Axes, figures: pl.DataFrame) -> None:
     if headline.height:
         row = headline.row(0, named=True)
         axes.annotate(
-            f"{row['recall']:.3f}  [{row['recall_low']:.3f}, {row['recall_high']:.3f}]",
+            f"at {row['ef_search']}: {row['recall']:.3f} [{row['recall_low']:.3f}, {row['recall_high']:.3f}]",
             (row["ef_search"], row["recall_low"]),
             xytext=(6, -8),
             textcoords="offset points",
