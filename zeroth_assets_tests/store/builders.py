@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.load import LoadReport, load_tenant
 from zeroth_assets.store.migrate import migrate
-from zeroth_assets.store.registry import ensure_chunk_set
+from zeroth_assets.store.registry import ensure_chunk_set, list_tenants
 
 DIMENSION = 8
 CHUNK_SET = "fixed_512"
@@ -63,9 +63,9 @@ def make_chunks(numbers: range | list[int], marker: str = "one", document: str =
 
 
 def make_vectors(rows: int, seed: int = 0, dimension: int = DIMENSION) -> NDArray[np.float32]:
-    vectors = np.random.default_rng(seed).standard_normal((rows, dimension)).astype(np.float32)
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / norms).astype(np.float32)
+    vectors: NDArray[np.float32] = np.random.default_rng(seed).standard_normal((rows, dimension)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
 
 
 def load(db: Database, chunks: pl.DataFrame, tenant: str = "rfc-quic", seed: int = 0, **more: Any) -> LoadReport:
@@ -81,11 +81,24 @@ def load(db: Database, chunks: pl.DataFrame, tenant: str = "rfc-quic", seed: int
     return load_tenant(db, **{**arguments, **more})
 
 
+def tenant_id_of(db: Database, key: str) -> int:
+    return next(tenant.tenant_id for tenant in list_tenants(db) if tenant.tenant_key == key)
+
+
+def relations_of(db: Database, tenant_id: int) -> list[str]:
+    """Tables and indexes that carry the tenant's id in their name, in any schema."""
+    with db.admin() as connection:
+        rows = connection.execute(
+            "select relname from pg_class where relname ~ %s", (f"^chunk_[0-9]+_t{tenant_id}(_|$)",)
+        ).fetchall()
+    return [row[0] for row in rows]
+
+
 def stored_rows(db: Database, tenant_id: int, table: str = "zeroth.chunk_1") -> list[tuple[Any, ...]]:
     """The tenant's rows as the administrator sees them: chunk id, text, vector as text, fingerprint."""
     with db.admin() as connection:
         return connection.execute(
-            f"select chunk_id, text, embedding::text, fingerprint_digest from {table}"  # type: ignore[arg-type]
+            f"select chunk_id, text, embedding::text, fingerprint_digest from {table}"
             " join zeroth.index_build using (index_build_id)"
             f" where {table}.tenant_id = %s order by chunk_id",
             (tenant_id,),

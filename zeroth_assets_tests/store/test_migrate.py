@@ -41,7 +41,7 @@ def test_a_changed_applied_file_is_refused_by_name_with_what_to_do(fresh_databas
     migrate(fresh_database, folder=folder)
     with (folder / "0002_registry.sql").open("a") as handle:
         handle.write("-- an afterthought\n")
-    with pytest.raises(DatabaseError, match="0002_registry.sql") as caught:
+    with pytest.raises(DatabaseError, match=r"0002_registry\.sql") as caught:
         migrate(fresh_database, folder=folder)
     assert "git checkout sql/" in caught.value.remedy
     assert "0001" not in caught.value.found
@@ -51,7 +51,7 @@ def test_an_applied_file_that_is_gone_is_refused(fresh_database: Database, folde
     (folder / "0005_more.sql").write_text("create table zeroth.extra (n int);")
     migrate(fresh_database, folder=folder)
     (folder / "0005_more.sql").unlink()
-    with pytest.raises(DatabaseError, match="0005_more.sql was applied as .* and is gone"):
+    with pytest.raises(DatabaseError, match=r"0005_more\.sql was applied as .* and is gone"):
         migrate(fresh_database, folder=folder)
 
 
