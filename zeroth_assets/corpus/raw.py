@@ -6,14 +6,21 @@ record. Nothing here fetches.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from filelock import FileLock
 
 from zeroth_assets.corpus.manifest import ManifestRecord
 from zeroth_assets.errors import AcquisitionError
 
 _EXTENSIONS = {"text/plain": "txt", "text/html": "htm"}
 _RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))})
+
+_HOPELESS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG}
 
 
 def raw_path(raw_dir: Path, record: ManifestRecord) -> Path:
@@ -74,3 +81,51 @@ def is_intact(path: Path, record: ManifestRecord) -> bool:
             return hashlib.file_digest(handle, "sha256").hexdigest() == record.sha256
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def store(target: Path, payload: bytes, write: Callable[[Path, bytes], None]) -> None:
+    """Put bytes under their final name by `write` (temporary file, fsync, rename), making the folder.
+
+    Raises:
+        AcquisitionError: the disk is full, read-only or failing, so that no document can be stored.
+    """
+    with refusals_of(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write(target, payload)
+
+
+@contextmanager
+def refusals_of(path: Path) -> Iterator[None]:
+    """Turn an error of the disk itself into one for a person; others pass, they may be this file's alone.
+
+    Raises:
+        AcquisitionError: the disk takes no more files.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _HOPELESS:
+            raise
+        raise AcquisitionError(
+            f"Nothing can be written to {path.parent}",
+            expected="a disk with room, in a folder that may be written",
+            found=error.strerror or str(error),
+            remedy="free some room or set ZEROTH_HOME to another disk; the same command then goes on where it stopped",
+        ) from error
+
+
+@contextmanager
+def source_locks(state_dir: Path, sources: Iterable[str]) -> Iterator[None]:
+    """Hold the sources' raw files alone; a second process waits, and then finds intact what the first has fetched."""
+    with ExitStack() as stack:
+        with refusals_of(state_dir / "acquire"):
+            state_dir.mkdir(parents=True, exist_ok=True)
+            for source in sorted(set(sources)):
+                stack.enter_context(FileLock(state_dir / f"acquire-{source}.lock"))
+        yield
+
+
+def remove_leftovers(raw_dir: Path, record: ManifestRecord) -> None:
+    """Remove half-written files of a killed process. The caller holds the source's lock."""
+    for leftover in document_folder(raw_dir, record).glob(".*.part"):
+        leftover.unlink(missing_ok=True)

@@ -11,8 +11,8 @@ from typing import Literal
 
 import polars as pl
 
-Status = Literal["fetched", "intact", "failed", "pending"]
-STATUSES: tuple[Status, ...] = ("fetched", "intact", "failed", "pending")
+Status = Literal["fetched", "intact", "failed", "pending", "superseded"]
+STATUSES: tuple[Status, ...] = ("fetched", "intact", "failed", "pending", "superseded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Outcome:
     """How one version of one document fared.
 
     `fetched`: now on disk. `intact`: was on disk, not requested. `failed`: dead-lettered, with cause and next step.
-    `pending`: not tried, or not to be tried again before its source resumes.
+    `pending`: not tried, or not to be tried again before its source resumes. `superseded`: a replaced version that is
+    not on disk; publishers serve the newer one, so it is not asked for.
     """
 
     document_id: str
@@ -82,7 +83,7 @@ class FetchReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every document is on disk."""
+        """Whether every document is on disk, replaced versions apart."""
         return self.count("failed") == 0 and self.count("pending") == 0
 
 
