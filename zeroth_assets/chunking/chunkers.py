@@ -161,7 +161,7 @@ def _section_places(document: Document, cutter: Cutter, words: Words) -> Places:
     sentences = outside(np.union1d(sentence_starts(document.text), paragraphs))
     begun = outside(words.starts)
     return Places(
-        ends=((paragraphs, 0.5), (sentences, 0.5), (begun, 0.5), (begun, 0.0)),
+        ends=((paragraphs, 0.6), (sentences, 0.5), (begun, 0.5), (begun, 0.0)),
         restarts=(sentences, begun),
         clean=sentences,
     )

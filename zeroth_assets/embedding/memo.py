@@ -1,0 +1,183 @@
+"""The memo: nothing is embedded twice.
+
+What belongs here: a table from (hash of a text, fingerprint) to its vector, in one SQLite file, and the loop that
+embeds what the table lacks. The file holds no text: hashes and vectors alone. (A vector tells something of its text;
+the file belongs under ZEROTH_HOME with the rest of the state.)
+
+It is a cache. Losing it costs time and no result; a damaged one may be deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from zeroth_assets.embedding.encoder import Encoder
+from zeroth_assets.embedding.engines import FloatArray
+from zeroth_assets.errors import EmbeddingError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS fingerprint (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE IF NOT EXISTS vector (
+    fingerprint_id INTEGER NOT NULL REFERENCES fingerprint,
+    text_sha256 BLOB NOT NULL,
+    vector BLOB NOT NULL,
+    PRIMARY KEY (fingerprint_id, text_sha256)
+) STRICT;
+"""
+_AT_ONCE = 500
+_BUSY_SECONDS = 60.0
+_COMMIT_EVERY = 256
+
+
+class Memo:
+    """Vectors by text and fingerprint, safe under several processes and `kill -9`.
+
+    Each call opens its own connection: an instance may be used from several threads and after a fork.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._connection() as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_SCHEMA)
+
+    def get(self, hashes: Sequence[bytes], fingerprint: str, dimension: int) -> dict[bytes, FloatArray]:
+        """The vectors that are there, by text hash.
+
+        Raises:
+            EmbeddingError: the file is damaged or cannot be read.
+        """
+        found: dict[bytes, FloatArray] = {}
+        with self._connection() as connection:
+            for at in range(0, len(hashes), _AT_ONCE):
+                part = hashes[at : at + _AT_ONCE]
+                marks = ",".join("?" * len(part))
+                rows = connection.execute(
+                    "SELECT text_sha256, vector FROM vector JOIN fingerprint f ON f.id = fingerprint_id"  # noqa: S608
+                    f" WHERE f.digest = ? AND text_sha256 IN ({marks})",
+                    (fingerprint, *part),
+                )
+                for text_hash, blob in rows:
+                    if len(blob) == 4 * dimension:
+                        found[text_hash] = np.frombuffer(blob, dtype="<f4").astype(np.float32)
+        return found
+
+    def put(self, vectors: Mapping[bytes, FloatArray], fingerprint: str) -> None:
+        """Add vectors in one transaction; one that is there already stays.
+
+        Raises:
+            EmbeddingError: the file is damaged, locked for a minute, or the disk is full.
+        """
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT OR IGNORE INTO fingerprint (digest) VALUES (?)", (fingerprint,))
+            (own,) = connection.execute("SELECT id FROM fingerprint WHERE digest = ?", (fingerprint,)).fetchone()
+            connection.executemany(
+                "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)",
+                [(own, key, np.ascontiguousarray(vector, dtype="<f4").tobytes()) for key, vector in vectors.items()],
+            )
+            connection.execute("COMMIT")
+
+    def count(self, fingerprint: str | None = None) -> int:
+        """Vectors in the file, of one fingerprint or of all."""
+        with self._connection() as connection:
+            (rows,) = connection.execute(
+                "SELECT count(*) FROM vector JOIN fingerprint f ON f.id = fingerprint_id"
+                " WHERE ?1 IS NULL OR f.digest = ?1",
+                (fingerprint,),
+            ).fetchone()
+        return int(rows)
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            try:
+                connection.execute("PRAGMA synchronous = NORMAL")
+                yield connection
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise EmbeddingError(
+                "The memo of vectors cannot be used",
+                expected=f"a SQLite file at {self.path}, on a disk with room",
+                found=str(error),
+                remedy="make room, or delete the file: it is a cache, and is filled again by embedding",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedReport:
+    """Vectors in the order of the texts, and what it took. `misses` are distinct texts that the model had to read;
+    `chunks_per_second` is of these, 0 where there were none. `batch` is the encoder's."""
+
+    vectors: FloatArray
+    hits: int
+    misses: int
+    seconds: float
+    chunks_per_second: float
+    batch: int
+
+
+def text_sha256(text: str) -> bytes:
+    """The key of a text. Lone surrogates, which UTF-8 lacks, are hashed as they are."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def embed_with_memo(
+    texts: Sequence[str],
+    encoder: Encoder,
+    memo: Memo | None,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    batch: int = 16,
+    clock: Callable[[], float] = time.perf_counter,
+) -> EmbedReport:
+    """Embed what the memo lacks, and keep it every 256 texts, so that a killed run goes on where it was.
+
+    Raises:
+        EmbeddingError: a text is too long, or the memo cannot be used.
+    """
+    begun = clock()
+    digest = encoder.fingerprint.digest
+    hashes = [text_sha256(text) for text in texts]
+    distinct = dict(zip(hashes, texts, strict=True))
+    known = memo.get(list(distinct), digest, encoder.dimension) if memo is not None else {}
+    missing = sorted((h for h in distinct if h not in known), key=lambda h: -len(distinct[h]))
+    done = sum(h in known for h in hashes)
+    hits = done
+    if progress is not None:
+        progress(done, len(texts))
+    copies = {h: hashes.count(h) for h in missing} if len(distinct) < len(hashes) else dict.fromkeys(missing, 1)
+    spent = 0.0
+    for at in range(0, len(missing), _COMMIT_EVERY):
+        part = missing[at : at + _COMMIT_EVERY]
+        started = clock()
+        fresh = dict(zip(part, encoder.encode([distinct[h] for h in part], batch=batch), strict=True))
+        spent += clock() - started
+        if memo is not None:
+            memo.put(fresh, digest)
+        known.update(fresh)
+        done += sum(copies[h] for h in part)
+        if progress is not None:
+            progress(done, len(texts))
+    vectors = np.zeros((len(texts), encoder.dimension), dtype=np.float32)
+    for row, text_hash in enumerate(hashes):
+        vectors[row] = known[text_hash]
+    return EmbedReport(
+        vectors=vectors,
+        hits=hits,
+        misses=len(missing),
+        seconds=clock() - begun,
+        chunks_per_second=len(missing) / spent if spent else 0.0,
+        batch=batch,
+    )

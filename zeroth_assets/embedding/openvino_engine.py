@@ -1,0 +1,198 @@
+"""The OpenVINO engine: the fast one on a CPU.
+
+What belongs here: everything that imports openvino, and that at call time. The model is converted once from torch and
+kept as OpenVINO's own files under a cache folder, so that a warm start needs no torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import queue
+import shutil
+import sys
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from zeroth_assets.embedding.engines import Batch, FloatArray, pool, usable_threads
+from zeroth_assets.embedding.models import ModelFiles
+from zeroth_assets.errors import EmbeddingError
+
+_HINTS = {"fp32": "f32", "bf16": "bf16"}
+_CONVERSION = "1"
+
+
+def openvino() -> Any:
+    """The module, imported without its reporter: openvino sends usage events on import where that is installed."""
+    if "openvino" not in sys.modules:
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import openvino as module
+
+    return module
+
+
+def cpu_name() -> str:
+    """The CPU, as OpenVINO names it, with what it can do: a choice made on one need not hold on another."""
+    core = openvino().Core()
+    return f"{core.get_property('CPU', 'FULL_DEVICE_NAME')} [{' '.join(sorted(_abilities(core)))}]"
+
+
+def cpu_has_bf16() -> bool:
+    """Whether the CPU computes in bf16 itself; OpenVINO would quietly use f32 where it does not."""
+    return "BF16" in _abilities(openvino().Core())
+
+
+def _abilities(core: Any) -> list[str]:
+    return list(core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"))
+
+
+class OpenVinoEngine:
+    """Runs a model with OpenVINO on the CPU, in fp32 or bf16, with as many requests in flight as it has streams."""
+
+    name = "openvino"
+
+    def __init__(self, files: ModelFiles, precision: str, threads: int | None, cache_dir: Path | None) -> None:
+        ov = openvino()
+        core = ov.Core()
+        if precision == "bf16" and "BF16" not in _abilities(core):
+            raise EmbeddingError(
+                "This CPU does not compute in bf16",
+                expected="AVX512-BF16 or AMX",
+                found=cpu_name(),
+                remedy="set ZEROTH_PRECISION to fp32 or auto",
+            )
+        self.precision = precision
+        self._pooling = files.pooling
+        threads = threads or usable_threads()
+        self._streams = max(1, min(threads, 4))
+        config = {
+            "INFERENCE_PRECISION_HINT": _HINTS[precision],
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": self._streams,
+        }
+        model = core.read_model(str(_stored(files, cache_dir))) if cache_dir is not None else _convert(files)
+        self._compiled = core.compile_model(model, "CPU", config)
+        runs_in = self._compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+        if runs_in != _HINTS[precision]:
+            raise EmbeddingError(
+                "OpenVINO does not run the model as asked",
+                expected=_HINTS[precision],
+                found=runs_in,
+                remedy="set ZEROTH_PRECISION to fp32, or ZEROTH_ENGINE to torch",
+            )
+
+    def run(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
+        """Pooled vectors of each batch as they come, with all streams busy."""
+        finished: queue.SimpleQueue[tuple[Batch, FloatArray] | BaseException] = queue.SimpleQueue()
+
+        def collect(request: Any, batch: Batch) -> None:
+            try:
+                hidden = request.get_output_tensor(0).data
+                finished.put((batch, pool(hidden, batch.mask, self._pooling)))
+            except BaseException as error:  # raised again in the caller's thread
+                finished.put(error)
+
+        requests = openvino().AsyncInferQueue(self._compiled, self._streams)
+        requests.set_callback(collect)
+        running = 0
+        try:
+            for batch in batches:
+                if running > self._streams:
+                    yield _raised(finished.get())
+                    running -= 1
+                requests.start_async({"input_ids": batch.ids, "attention_mask": batch.mask}, batch)
+                running += 1
+            while running:
+                yield _raised(finished.get())
+                running -= 1
+        finally:
+            requests.wait_all()
+
+
+def _raised(result: tuple[Batch, FloatArray] | BaseException) -> tuple[Batch, FloatArray]:
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _convert(files: ModelFiles) -> Any:
+    import torch
+
+    from zeroth_assets.embedding.torch_engine import load_module
+
+    class LastHiddenState(torch.nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return self.inner(input_ids=input_ids, attention_mask=attention_mask)[0]
+
+    example = {name: torch.ones((2, 8), dtype=torch.int64) for name in ("input_ids", "attention_mask")}
+    with torch.inference_mode(), warnings.catch_warnings():
+        # Tracing warns of every branch on a shape; the self-test shows that other shapes come out right.
+        warnings.simplefilter("ignore")
+        return openvino().convert_model(LastHiddenState(load_module(files)).eval(), example_input=example)
+
+
+def _stored(files: ModelFiles, cache_dir: Path) -> Path:
+    """The converted model under the cache folder, made if it is missing or damaged.
+
+    It is written beside its place and renamed, so that a killed process or a second one leaves no half model.
+    """
+    ov = openvino()
+    key = hashlib.sha256(
+        "\0".join([_CONVERSION, files.weights_sha256, files.revision, ov.__version__]).encode()
+    ).hexdigest()[:24]
+    place = cache_dir / "openvino" / key
+    if _intact(place):
+        return place / "model.xml"
+    draft = place.with_name(f".{key}-{uuid.uuid4().hex}")
+    draft.mkdir(parents=True)
+    try:
+        ov.save_model(_convert(files), str(draft / "model.xml"), compress_to_fp16=False)
+        digests = {name: _sha256(draft / name) for name in ("model.xml", "model.bin")}
+        (draft / "sha256.json").write_text(json.dumps(digests))
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                os.replace(draft, place)  # noqa: PTH105 - replaces an empty folder only; a filled one is an OSError
+            if _intact(place):
+                return place / "model.xml"
+            shutil.rmtree(place, ignore_errors=True)
+    except OSError as error:
+        raise EmbeddingError(
+            "The converted model cannot be kept",
+            expected=f"room for {2 * _weight(files) / 1e6:.0f} MB and the right to write in {cache_dir}",
+            found=str(error),
+            remedy="make room, or set ZEROTH_HOME to another disk",
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    raise EmbeddingError(
+        "The converted model cannot be kept",
+        expected=f"the files that were just written in {place}",
+        found="others",
+        remedy="check the disk under ZEROTH_HOME",
+    )
+
+
+def _intact(place: Path) -> bool:
+    try:
+        digests = json.loads((place / "sha256.json").read_text())
+        return all(_sha256(place / name) == digests[name] for name in ("model.xml", "model.bin"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _weight(files: ModelFiles) -> int:
+    return sum(file.stat().st_size for file in files.folder.glob("model*.safetensors"))
