@@ -18,8 +18,8 @@ _TYPES = read_paragraphs(BANK / "contracts" / "types.txt")
 _EXHIBITS = read_lines(BANK / "contracts" / "exhibits.txt")
 _FALLBACKS = {
     "period": "week", "frac": "eighth", "arb": "one arbitrator", "court": "Court of Imaginary Commerce",
-    "invoice": "the last day of each month", "escrow": "Strongbox Depository Co.", "minqty": "the quantity in Exhibit A",
-    "input": "energy", "lead": "the principal", "mark": "the mark",
+    "invoice": "the last day of each month", "escrow": "Strongbox Depository Co.",
+    "minqty": "the quantity in Exhibit A", "input": "energy", "lead": "the principal", "mark": "the mark",
 }  # fmt: skip
 _SPELLINGS = (("icence", "icense"), ("ICENCE", "ICENSE"), ("efence", "efense"), ("colour", "color"), ("abour", "abor"))
 _MONTHS = ("January", "March", "April", "May", "September", "November")

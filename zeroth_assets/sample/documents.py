@@ -78,19 +78,30 @@ def _successor(first: Sheet) -> SampleDocument:
                     for p in first.intro),
     )  # fmt: skip
     changes = (
-        "The lifetime of a scion answer was reduced from 36 hours to 12 hours, since buyers were still offered last "
-        "year's fruit on the second day after a regraft.",
-        "The number of grafts that a resolver follows was raised from four to six. The orchard at Longmeadow has a "
-        "tree with five, planted before the limit was known.",
+        (
+            "The lifetime of a scion answer was reduced from 36 hours to 12 hours, since buyers were still offered "
+            "last year's fruit on the second day after a regraft."
+        ),
+        (
+            "The number of grafts that a resolver follows was raised from four to six. The orchard at Longmeadow has a "
+            "tree with five, planted before the limit was known."
+        ),
         "The wait for one server was shortened from 1200 to 900 milliseconds. Nothing else was changed.",
     )
     return _rfc(second, ORCHARD, 0.55, seed="rfc 90101", changes=changes, obsoletes=("rfc:90101",))
 
 
 def _rfc(
-    sheet: Sheet, group: str, volume: float, *, seed: str = "", changes: tuple[str, ...] = (), **links: tuple[str, ...]
+    sheet: Sheet,
+    group: str,
+    volume: float,
+    *,
+    seed: str = "",
+    changes: tuple[str, ...] = (),
+    obsoletes: tuple[str, ...] = (),
+    obsoleted_by: tuple[str, ...] = (),
 ) -> SampleDocument:
-    obsoleted = links.get("obsoletes", ("",))[0].removeprefix("rfc:")
+    obsoleted = obsoletes[0].removeprefix("rfc:") if obsoletes else ""
     body = Prose(sheet, seed or f"rfc {sheet.number}", volume).write(changes, int(obsoleted) if obsoleted else None)
     text = render(
         RfcSheet(
@@ -111,7 +122,8 @@ def _rfc(
     month, year = sheet.date.split()
     return _document(
         "rfc", str(sheet.number), sheet.title, raw, f"rfc/rfc{sheet.number}.txt", tenant_attribute=group,
-        date=f"{year}-{_MONTHS.index(month) + 1:02d}", status=sheet.category.upper(), **links,
+        date=f"{year}-{_MONTHS.index(month) + 1:02d}", status=sheet.category.upper(),
+        obsoletes=obsoletes, obsoleted_by=obsoleted_by,
     )  # fmt: skip
 
 
@@ -153,22 +165,25 @@ def _filings() -> Iterator[SampleDocument]:
     quill, tide, ferry = (read_company(name) for name in ("quillfeather", "tidewrack", "brackenridge"))
     for year, filed in ((2021, "2021-12-03"), (2022, "2022-12-02")):
         cover = Cover(quill, year, "10-K", filed, f"9900417001-{year % 100}-000011")
-        yield _filing(cover, filing_html.render(cover, full_report(quill, year, 15)), f"{year}-09-30")
+        yield _filing(cover, filing_html.render(cover, full_report(quill, year, 22)), f"{year}-09-30")
     cover = Cover(quill, 2022, "10-K/A", "2023-01-20", "9900417001-23-000002")
     yield _filing(cover, filing_html.render(cover, amendment(quill, 2022)), "2022-09-30")
+    cover = Cover(tide, 2018, "10-K", "2019-03-15", "9900835001-19-000005")
+    yield _filing(cover, filing_html.render(cover, full_report(tide, 2018, 24)), "2018-12-31")
     cover = Cover(tide, 2019, "10-K", "2020-03-13", "9900835001-20-000007")
     contract = next(c for c in read_contracts() if c.name == EMBEDDED)
     position = read_contracts().index(contract)
     page = filing_html.render(
-        cover, full_report(tide, 2019, 16), as_paragraphs(write_contract(contract, position % 3)), "EXHIBIT 10.1"
+        cover, full_report(tide, 2019, 24), as_paragraphs(write_contract(contract, position % 3)), "EXHIBIT 10.1"
     )
     yield _filing(cover, page, "2019-12-31")
-    cover = Cover(ferry, 1996, "10-K", "1997-03-21", "9900062001-97-000004")
-    exhibits = (
-        ("EX-13", "ANNUAL REPORT TO SHAREHOLDERS", annual_report_exhibit(ferry, 1996)),
-        ("EX-21", "SUBSIDIARIES", (Part("", "Heron Spit Terminal Company and Narrows Soup Kitchen, Inc."),)),
-    )
-    yield _filing(cover, filing_text.render(cover, old_report(ferry, 1996), exhibits), "1996-12-31")
+    for year, filed in ((1995, "1996-03-22"), (1996, "1997-03-21")):
+        cover = Cover(ferry, year, "10-K", filed, f"9900062001-{filed[2:4]}-000004")
+        exhibits = (
+            ("EX-13", "ANNUAL REPORT TO SHAREHOLDERS", annual_report_exhibit(ferry, year)),
+            ("EX-21", "SUBSIDIARIES", (Part("", "Heron Spit Terminal Company and Narrows Soup Kitchen, Inc."),)),
+        )
+        yield _filing(cover, filing_text.render(cover, old_report(ferry, year), exhibits), f"{year}-12-31")
 
 
 def _filing(cover: Cover, text: str, period: str) -> SampleDocument:

@@ -176,7 +176,8 @@ def _table(table: Table) -> str:
 
 
 def _number(cell: str, column: int) -> str:
-    return f'<ix:nonFraction contextRef="c-{min(column, 3)}" unitRef="usd" decimals="-5" scale="6">{_e(cell)}</ix:nonFraction>'
+    attributes = f'contextRef="c-{min(column, 3)}" unitRef="usd" decimals="-5" scale="6"'
+    return f"<ix:nonFraction {attributes}>{_e(cell)}</ix:nonFraction>"
 
 
 def _paragraph(text: str) -> str:
@@ -191,8 +192,10 @@ def _signature(cover: Cover) -> str:
     h = cover.company.head
     rows = [
         "SIGNATURES",
-        "Pursuant to the requirements of the Securities Exchange Act of 1934, the registrant has caused this report "
-        "to be signed by the undersigned.",
+        (
+            "Pursuant to the requirements of the Securities Exchange Act of 1934, the registrant has caused this "
+            "report to be signed by the undersigned."
+        ),
         h["co"],
         f"By: /s/ {h['ceo']}, Chief Executive Officer, {cover.filed}",
         f"By: /s/ {h['cfo']}, Chief Financial Officer, {cover.filed}",

@@ -18,6 +18,7 @@ from zeroth_assets.sample.filing_sheet import (
     parts,
     plain,
     risks,
+    segment_parts,
     tenths,
 )
 
@@ -63,16 +64,23 @@ def full_report(company: Company, year: int, risk_count: int) -> tuple[Item, ...
 def discussion(company: Company, year: int, unique: tuple[Part, ...]) -> tuple[Part | Table, ...]:
     """Item 7: the year in words, what was unlike other years, and the usual sections."""
     opening = plain(company.body["mdna"], company, year)
-    return (*opening, *unique, segment_table(company, year), *parts(NOTES, "mdna", company, year))
+    return (
+        *opening,
+        *unique,
+        segment_table(company, year),
+        *segment_parts(company, year),
+        *parts(NOTES, "mdna", company, year),
+    )
 
 
 def statements(company: Company, year: int) -> tuple[Part | Table, ...]:
     """Item 8: the auditor's word, two statements and the notes."""
     h = context(company, year)
     report = (
-        f"To the shareholders and the board of directors of {h['co']}. We have audited the consolidated balance "
-        f"sheets as of {h['period']} and of the year before, and the statements of income. In our opinion they present "
-        f"fairly, in all material respects, the financial position of the company. {h['auditor']}."
+        f"To the shareholders and the board of directors: We have audited the consolidated balance sheets of "
+        f"{h['short']} as of {h['period']} and of the year before, and the statements of income. In our opinion they "
+        f"present fairly, in all material respects, the financial position of the company. The report is signed by "
+        f"{h['auditor']}."
     )
     numbered = tuple(
         Part(f"Note {number}. {part.title}", part.text)

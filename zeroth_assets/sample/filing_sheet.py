@@ -15,6 +15,7 @@ from zeroth_assets.sample.patterns import BANK, Bank, fill, paragraphs, read_lin
 ITEMS = read_paragraphs(BANK / "filings" / "items.txt")
 NOTES = read_paragraphs(BANK / "filings" / "notes.txt")
 RISKS = read_paragraphs(BANK / "filings" / "risks.txt")["risks"]
+FOLLOW_UPS = read_lines(BANK / "filings" / "risks.txt")["followups"]
 _WORDS = read_lines(BANK / "filings" / "notes.txt")
 
 
@@ -148,8 +149,10 @@ def context(company: Company, year: int) -> dict[str, str]:
         "turnover": str(chooser.between(3, 9)), "trial": f"{chooser.pick(('March', 'May', 'October'))} {year + 1}",
         "accrual": f"${chooser.between(1, 6)}.{chooser.between(1, 9)} million",
         "creditfor": chooser.pick(("research", "the training of apprentices", "a plant in a rural county")),
-        "season": chooser.pick(("first", "second", "fourth")), "employees2": "1,168",
+        "debt": tenths(now.debt), "season": chooser.pick(("first", "second", "fourth")), "employees2": "1,168",
     }  # fmt: skip
+    for key in ("iodine", "second"):
+        values[key] = values.get(f"{key}{year}", "")
     for index, name in enumerate(company.segments):
         values[f"s{index}"] = name
         values[f"r{index}"] = tenths(now.segments[index])
@@ -179,9 +182,30 @@ def plain(text: str, company: Company, year: int) -> tuple[Part, ...]:
 
 
 def risks(company: Company, year: int, count: int) -> tuple[Part, ...]:
-    """Risk factors: the same choice every year, with figures of the year."""
-    order = Chooser(f"risks {company.head['ticker']}").shuffled(RISKS)[:count]
-    return parts(tuple(order), "risks", company, year)
+    """Risk factors. As in life, two years of one filer share nearly all of their words."""
+    chooser = Chooser(f"risks {company.head['ticker']}")
+    values = context(company, year)
+    made = []
+    for pattern in chooser.shuffled(RISKS)[:count]:
+        title, _, body = fill(pattern, chooser, values).partition(". ")
+        after = [fill(chooser.deal("followups", FOLLOW_UPS), chooser, values) for _ in range(chooser.between(2, 3))]
+        made.append(Part(title, " ".join([body, *after])))
+    return tuple(made)
+
+
+def segment_parts(company: Company, year: int) -> tuple[Part, ...]:
+    """What management says of each segment."""
+    chooser = Chooser(f"segments {company.head['ticker']} {year}")
+    made = []
+    for name in company.segments:
+        values = context(company, year) | {"seg": name}
+        said = [_sentence(fill(chooser.deal(name, _WORDS["segment"]), chooser, values)) for _ in range(8)]
+        made += [Part(name, " ".join(said[:4])), Part("", " ".join(said[4:]))]
+    return tuple(made)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def item(company: Company, year: int, number: str) -> tuple[Part, ...]:

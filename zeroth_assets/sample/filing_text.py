@@ -29,7 +29,8 @@ def _header(cover: Cover, count: int) -> str:
     return (
         f"<SEC-DOCUMENT>{cover.accession}.txt : {day}\n<SEC-HEADER>{cover.accession}.hdr.sgml : {day}\n"
         f"ACCESSION NUMBER:\t\t{cover.accession}\nCONFORMED SUBMISSION TYPE:\t{cover.form}\n"
-        f"PUBLIC DOCUMENT COUNT:\t\t{count}\nCONFORMED PERIOD OF REPORT:\t{cover.year}1231\nFILED AS OF DATE:\t\t{day}\n\n"
+        f"PUBLIC DOCUMENT COUNT:\t\t{count}\n"
+        f"CONFORMED PERIOD OF REPORT:\t{cover.year}1231\nFILED AS OF DATE:\t\t{day}\n\n"
         f"FILER:\n\n\tCOMPANY DATA:\t\n\t\tCOMPANY CONFORMED NAME:\t\t\t{h['co'].upper()}\n"
         f"\t\tCENTRAL INDEX KEY:\t\t\t{h['cik']}\n\t\tFISCAL YEAR END:\t\t\t1231\n</SEC-HEADER>\n"
     )

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from zeroth_assets.corpus.manifest import Manifest, write_manifest
 from zeroth_assets.sample.documents import all_documents
+from zeroth_assets.sample.facts import dump_facts, resolve_facts
 
 HERE = Path(__file__).parent
 
 
 def generate(folder: Path) -> Manifest:
-    """Write `documents/` and `corpus_manifest.json` below `folder`, replacing what is there."""
+    """Write `documents/`, `corpus_manifest.json` and `facts.json` below `folder`, replacing what is there."""
     documents = all_documents()
     root = folder / "documents"
     shutil.rmtree(root, ignore_errors=True)
@@ -26,7 +27,10 @@ def generate(folder: Path) -> Manifest:
         path = root / document.record.mirror_path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(document.raw)
-    return write_manifest((d.record for d in documents), folder / "corpus_manifest.json")
+    manifest = write_manifest((d.record for d in documents), folder / "corpus_manifest.json")
+    texts = {d.record.document_id: (d.record.sha256, d.raw.decode("utf-8", "replace")) for d in documents}
+    (folder / "facts.json").write_bytes(dump_facts(resolve_facts(texts)))
+    return manifest
 
 
 def main(arguments: list[str]) -> int:

@@ -37,8 +37,6 @@ def bit_diagram(kind: int, fields: Sequence[tuple[str, int, str]]) -> str:
         if used == 32:
             rows += [row, _RULER]
             used, row = 0, "|"
-        elif used > 24:
-            used, row = used, row
     if used:
         row += "Reserved".center(2 * (32 - used) - 1) + "|"
         rows += [row, _RULER]

@@ -56,14 +56,11 @@ def render(sheet: RfcSheet) -> str:
 
 
 def _render_once(sheet: RfcSheet, pages: dict[str, int]) -> tuple[str, dict[str, int]]:
-    blocks = [*_opening(sheet)]
-    for node in sheet.front:
-        blocks.append((_set(node, sheet.new_style), node))
+    blocks = [*_opening(sheet), *((_set(node), node) for node in sheet.front)]
     if sheet.contents:
         blocks.append((["Table of Contents"], Node("heading", "Table of Contents", 1)))
         blocks.append((_contents(sheet, pages), None))
-    for node in sheet.body:
-        blocks.append((_set(node, sheet.new_style), node))
+    blocks.extend((_set(node), node) for node in sheet.body)
     blocks.append((_addresses(sheet), Node("heading", "Authors' Addresses", 1)))
     if sheet.new_style:
         return _flow(blocks), {}
@@ -87,21 +84,24 @@ def _opening(sheet: RfcSheet) -> list[tuple[list[str], Node | None]]:
     right += [""] * (height - len(right))
     rows = [f"{a}{b.rjust(72 - len(a))}".rstrip() for a, b in zip(left, right, strict=True)]
     titles = [line.center(72).rstrip() for line in textwrap.wrap(sheet.title, 60)]
-    return [(rows, None), ([""] + titles, None)]
+    return [(rows, None), (["", *titles], None)]
 
 
-def _set(node: Node, new_style: bool) -> list[str]:
+def _set(node: Node) -> list[str]:
     if node.kind == "heading":
         return [f"{node.number}  {node.text}" if node.number else node.text]
     if node.kind == "verbatim":
         return ["   " + line if line else "" for line in node.text.split("\n")]
     text = re.sub(r"([.?!:]) (?=[A-Z\"(])", r"\1  ", node.text)
     if node.kind == "item":
-        return textwrap.wrap(text, 72, initial_indent="   ", subsequent_indent="      ", **_WRAP)
-    return textwrap.wrap(text, 72, initial_indent="   ", subsequent_indent="   ", **_WRAP)
+        return _wrapped(text, "      ")
+    return _wrapped(text, "   ")
 
 
-_WRAP: dict[str, bool] = {"break_long_words": False, "break_on_hyphens": False, "fix_sentence_endings": False}
+def _wrapped(text: str, hanging: str) -> list[str]:
+    return textwrap.wrap(
+        text, 72, initial_indent="   ", subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _headings(sheet: RfcSheet) -> list[Node]:

@@ -209,8 +209,10 @@ class Prose:
         self.heading(1, "References")
         entries = [
             '[RFC90000] Nobody, A., "Key Words for Documents that Do Not Exist", RFC 90000, April 2009.',
-            f'[TRIAL]   {self.sheet.authors[0][0].split()[-1]}, "Notes from the {self.sheet.abbrev} Trial", '
-            f"{self.sheet.authors[0][1]}, unpublished.",
+            (
+                f'[TRIAL]   {self.sheet.authors[0][0].split()[-1]}, "Notes from the {self.sheet.abbrev} Trial", '
+                f"{self.sheet.authors[0][1]}, unpublished."
+            ),
         ]
         if predecessor is not None:
             entries.append(f'[RFC{predecessor}] "{self.sheet.title}", RFC {predecessor}, May 2010.')
@@ -234,7 +236,18 @@ def _glued(glue: str, sentence: str) -> str:
     return f"{glue} {sentence if keep else sentence[:1].lower() + sentence[1:]}"
 
 
+_VOWEL = re.compile(r"\b([Aa])n? (?=([A-Za-z]\w*))")
+
+
 def _tidy(text: str) -> str:
-    """English's one rule that patterns cannot know: `an` before a vowel that is heard."""
-    text = re.sub(r"\b([Aa]) (?=(?:[aeioAEIO]|un(?!i))[A-Za-z_]*)", r"\1n ", text)
-    return re.sub(r"\b([Aa])n (?=one\b|once\b|unit|union|usual)", r"\1 ", text)
+    """`a` or `an`, by the sound of the word that follows; names of messages and initials included."""
+    return _VOWEL.sub(lambda match: f"{match[1]}{'n' if _sounds_open(match[2]) else ''} ", text)
+
+
+def _sounds_open(word: str) -> bool:
+    if word.isupper() and len(word) <= 5 and "_" not in word:
+        return word == "OLR" or (word[0] in "AEFHILMNORSX" and word not in ("RCAT", "FSYNC"))
+    lowered = word.lower()
+    if lowered.startswith(("one", "once", "uni", "use", "usual")):
+        return lowered.startswith("unin")
+    return lowered[0] in "aeiou" or lowered.startswith(("hour", "honest"))
