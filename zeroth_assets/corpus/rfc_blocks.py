@@ -22,6 +22,8 @@ _CODE = re.compile(
     r"|^\s*(?:module|import|leaf|typedef|struct|enum|int|char|void|return|if \(|else|for \(|while \(|#\w+)\b"
     r"|^\s*(?:[0-9a-fA-F]{2}[ :]){4}|^\s*[0-9a-fA-F]{32,}$|^\s*[A-Z][\w-]*:\s\S"
 )
+_LONG_LINE = 300
+_SIGNS = frozenset("|+{}<>=;:/^_#\\*")
 _CODE_BEGINS = re.compile(r"^\s*<CODE BEGINS>")
 _CODE_ENDS = re.compile(r"^\s*<CODE ENDS>")
 
@@ -71,7 +73,12 @@ def _paragraphs(lines: Sequence[str], skipped: set[int]) -> Iterator[_Paragraph]
 
 
 def _kind(lines: Sequence[str]) -> BlockKind | None:
-    if len(lines) < 2:
+    # Most paragraphs are prose, which holds few of the signs that drawings and code are made of.
+    if (
+        len(lines) < 2
+        or max(map(len, lines)) > _LONG_LINE
+        or 5 * sum(not _SIGNS.isdisjoint(line) or "--" in line for line in lines) < len(lines)
+    ):
         return None
     borders = [line for line in lines if _BORDER.match(line)]
     rows = [line for line in lines if _ROW.match(line)]

@@ -20,6 +20,7 @@ NUMBER = re.compile(
 )
 _PAGE = re.compile(r"(?:[\s.]*\.[\s.]+|\s{2,}|\t+)(?:\d{1,3}|[ivxl]+)$")
 _LEADER = re.compile(r"(?:\s*\.){3,}\s*(?:\d{1,3}|[ivxl]+)?$")
+LONG_LINE = 200
 _LAST_NUMBER = re.compile(r"\s\d{1,3}$")
 _PAGE_ALONE = re.compile(r"^\s*\d{1,3}$")
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
@@ -66,7 +67,7 @@ def find_contents(lines: Sequence[str]) -> list[Contents]:
     found: list[Contents] = []
     index = 0
     while index < len(lines):
-        match = CONTENTS_HEADING.match(lines[index])
+        match = CONTENTS_HEADING.match(lines[index]) if len(lines[index]) < 80 else None
         if match and (index == 0 or not lines[index - 1] or "table" in match[0].lower()):
             table = _read(lines, index)
             if len(table.entries) >= 2:
@@ -86,6 +87,8 @@ def _read(lines: Sequence[str], start: int) -> Contents:
     paged = 0
     for index in range(start + 1, len(lines)):
         line = lines[index]
+        if len(line) > LONG_LINE:
+            break
         if not line.strip():
             open_entry = False
             continue
@@ -118,7 +121,7 @@ def _read(lines: Sequence[str], start: int) -> Contents:
         elif paged and _page_follows(lines, index):
             entries.append(_entry(match, bare))
             open_entry = True
-        else:
+        elif not (paged and match is None and _opens_group(lines, index)):
             break
         end = index + 1
     return Contents(start, end, tuple(entries))
@@ -137,12 +140,22 @@ def _without_page(line: str, *, expect_page: bool) -> tuple[str, bool]:
 
 def _page_follows(lines: Sequence[str], index: int) -> bool:
     """Whether the entry that opens here is wrapped and has its page number on one of the next lines."""
+    wrapped = True
     for line in lines[index + 1 : index + 4]:
-        if not line.strip():
+        if len(line) > LONG_LINE:
             return False
-        if _PAGE.search(line) or _LEADER.search(line):
+        if _PAGE_ALONE.match(line):
+            return True
+        wrapped = wrapped and bool(line.strip())
+        if wrapped and (_PAGE.search(line) or _LEADER.search(line)):
             return True
     return False
+
+
+def _opens_group(lines: Sequence[str], index: int) -> bool:
+    """Whether a line without a page number heads more entries, as "APPENDIX" does over A, B and C."""
+    rest = [line for line in lines[index + 1 : index + 4] if line.strip()]
+    return len(lines[index].strip()) < 40 and bool(rest) and bool(NUMBER.match(rest[0]) and _PAGE.search(rest[0]))
 
 
 def _entry(match: re.Match[str] | None, bare: str) -> Entry:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from zeroth_assets.corpus.model import SectionKind
 from zeroth_assets.corpus.numbering import Candidate, Key, best_chain
-from zeroth_assets.corpus.rfc_contents import NUMBER, Contents, Entry, find_contents, number_key, plain
+from zeroth_assets.corpus.rfc_contents import LONG_LINE, NUMBER, Contents, Entry, find_contents, number_key, plain
 
 _GAP_PENALTY = 4.0
 _PROMISED = 10.0
@@ -33,6 +33,7 @@ _BACK = re.compile(
 )
 _FRONT = re.compile(r"abstract|status of|copyright|table of|contents", re.IGNORECASE)
 _TITLE = re.compile(r"^[\"'(<\[{A-Za-z_*/:+.-][^\t]{0,110}$")
+_APPENDIX_ALONE = re.compile(r"^\s{0,8}(?:appendix|annex)\s+(?P<number>[A-Z])[.:]?$", re.IGNORECASE)
 _WIDE_GAP = re.compile(r"\s{4,}")
 _TITLE_WORDS = re.compile(
     r"^(?:[A-Z0-9\"'(][\w\"'()/&,.-]*|and|or|of|the|for|to|in|on|a|an|with|by|from|vs\.?|as|at|via|&|-)$"
@@ -72,7 +73,7 @@ def find_headings(lines: Sequence[str]) -> tuple[list[Heading], list[Contents]]:
         numbered = _promised_without_numbers(lines, promised, inside)
     taken = {h.line for h in numbered} | inside
     starts = {table.start for table in tables}
-    unnumbered = _unnumbered(lines, entries, taken - starts, sparse=len(numbered) < 2, flush=_flush_left(lines))
+    unnumbered = _unnumbered(lines, entries, taken - starts, starts, sparse=len(numbered) < 2, flush=_flush_left(lines))
     return _with_levels(numbered, unnumbered), tables
 
 
@@ -80,6 +81,12 @@ def _flush_left(lines: Sequence[str]) -> bool:
     """Whether running text stands at the left edge, so that standing there says nothing about a line."""
     filled = [line for line in lines if len(line) > 50]
     return sum(not line[0].isspace() for line in filled) > 0.25 * max(1, len(filled))
+
+
+def _margin(lines: Sequence[str]) -> int:
+    """The indent that the whole document has, which RFC 822 does: all but a few lines are at least that deep."""
+    indents = sorted(len(line) - len(line.lstrip()) for line in lines if line)
+    return indents[len(indents) // 50] if indents else 0
 
 
 def _blank(lines: Sequence[str], index: int) -> bool:
@@ -92,13 +99,17 @@ def _numbered(lines: Sequence[str], entries: Sequence[Entry], inside: set[int]) 
         if entry.key:
             promised.setdefault((entry.key, entry.appendix), []).append(plain(entry.title))
     found: list[_Numbered] = []
+    margin = _margin(lines)
     for index, line in enumerate(lines):
-        if index in inside or not line:
+        if index in inside or not line or len(line) > LONG_LINE:
             continue
         match = NUMBER.match(line)
         if match is None:
+            if (alone := _APPENDIX_ALONE.match(line)) is not None and _blank(lines, index - 1):
+                key, _ = number_key(alone["number"])
+                found.append(_Numbered(index, alone["number"], key, True, "", 4.0))
             continue
-        candidate = _weigh(lines, index, match, promised)
+        candidate = _weigh(lines, index, match, promised, margin)
         set_off = _blank(lines, index - 1) or (bool(found) and found[-1].line == index - 1)
         if candidate is not None and (set_off or candidate.weight >= _PROMISED):
             found.append(candidate)
@@ -112,7 +123,11 @@ def _numbered(lines: Sequence[str], entries: Sequence[Entry], inside: set[int]) 
 
 
 def _weigh(
-    lines: Sequence[str], index: int, match: re.Match[str], promised: dict[tuple[Key, bool], list[str]]
+    lines: Sequence[str],
+    index: int,
+    match: re.Match[str],
+    promised: dict[tuple[Key, bool], list[str]],
+    margin: int,
 ) -> _Numbered | None:
     word = (match["word"] or "").lower()
     number = match["number"]
@@ -125,14 +140,18 @@ def _weigh(
     if again is not None and again["word"] and again["number"].upper() == number.upper():
         title, word = again["title"], again["word"].lower()
     title = _WIDE_GAP.split(title)[0]
-    indent = len(match["indent"])
+    indent = max(0, len(match["indent"]) - margin)
     alone = _blank(lines, index + 1)
     weight = _promise(plain(title), promised.get((key, lettered), ()))
+    if weight == 0.0 and (key, lettered) in promised and alone and len(key) > 1 and _TITLE.match(title):
+        weight = 3.0
     if weight == 0.0:
         sentence = title.endswith((",", ";")) or (title.endswith(".") and len(title.split()) > 6)
         if not _TITLE.match(title) or match["stop"] == ")" or (again is None and title != match["title"].strip()):
             return None
-        if lettered and not word and promised and len(key) == 1:
+        if (lettered and not word and promised and len(key) == 1) or any(
+            part.isalpha() for part in number.split(".")[1:]
+        ):
             return None
         dotted = bool(match["stop"]) or len(key) > 1 or bool(word)
         if sentence or (indent > 0 and (indent < 15 or not title.isupper())) or (not dotted and not alone):
@@ -168,6 +187,8 @@ def _title_case(title: str) -> bool:
 
 def _heading(lines: Sequence[str], found: _Numbered, kind: SectionKind) -> Heading:
     line = lines[found.line]
+    if not found.title:
+        return _appendix_alone(lines, found, kind)
     column = len(line) - len(found.title) if line.endswith(found.title) else -1
     title, end = found.title, found.line + 1
     # A long title goes on below its own first word.
@@ -179,9 +200,18 @@ def _heading(lines: Sequence[str], found: _Numbered, kind: SectionKind) -> Headi
     return Heading(found.line, end, found.number, title, len(found.key), kind)
 
 
+def _appendix_alone(lines: Sequence[str], found: _Numbered, kind: SectionKind) -> Heading:
+    """ "APPENDIX A" on a line of its own has its title on the next line that is not blank, if that stands alone."""
+    below = next((i for i in range(found.line + 1, min(found.line + 4, len(lines))) if not _blank(lines, i)), None)
+    if below is None or not _blank(lines, below + 1) or len(lines[below].strip()) > 60:
+        return Heading(found.line, found.line + 1, found.number, "Appendix", len(found.key), kind)
+    return Heading(found.line, below + 1, found.number, lines[below].strip(), len(found.key), kind)
+
+
 def _promised_without_numbers(lines: Sequence[str], promised: Sequence[Entry], inside: set[int]) -> list[Heading]:
     """Headings of a body that prints the titles of its contents but not their numbers (RFC 1305)."""
     places: dict[str, list[int]] = {}
+    promised = sorted(promised, key=lambda entry: (entry.appendix, entry.key))
     for position, entry in enumerate(promised):
         places.setdefault(plain(entry.title), []).append(position)
         places.setdefault(plain(f"Appendix {entry.number} {entry.title}"), []).append(position)
@@ -201,13 +231,15 @@ def _promised_without_numbers(lines: Sequence[str], promised: Sequence[Entry], i
 
 
 def _unnumbered(
-    lines: Sequence[str], entries: Sequence[Entry], taken: set[int], *, sparse: bool, flush: bool
+    lines: Sequence[str], entries: Sequence[Entry], taken: set[int], tables: set[int], *, sparse: bool, flush: bool
 ) -> list[tuple[int, str]]:
     promised = {plain(entry.title) for entry in entries if not entry.key}
     found: list[tuple[int, str]] = []
     for index, line in enumerate(lines):
         title = line.strip()
-        if not title or index in taken or len(title) > 72 or not _blank(lines, index - 1):
+        if not title or index in taken or len(title) > 72:
+            continue
+        if not _blank(lines, index - 1) and index not in tables:
             continue
         indent = len(line) - len(line.lstrip())
         alone = _blank(lines, index + 1)

@@ -18,14 +18,18 @@ _HEADER = re.compile(r"^(?:RFC|Request for Comments|Internet[- ]Draft)\b.*\s(?:1
 _MONTH_FIRST_HEADER = re.compile(r"^[A-Z][a-z]+ (?:\d\d?, )?(?:19|20)\d\d\s{3,}RFC\s*\d+$")
 _COUNTER = re.compile(r"\d+|\b[ivxlc]+\b")
 _MARKER = re.compile(r"^(?:[-*+o•]|\(?(?:\d{1,3}|[A-Za-z]|[ivxlc]{1,5})[.)])\s+(?=\S)")
-_HEADING = re.compile(r"^(?:\d{1,2}(?:\.\d{1,3})*\.?|(?:Appendix|APPENDIX)\s+[A-Z][.:]?|[A-Z]\.(?:\d+\.?)*)\s+\S")
+_HEADING = re.compile(r"^(?:\d{1,2}(?:\.\d{1,3})*\.?|(?:Appendix|APPENDIX)\s+[A-Z][.:]?|[A-Z]\.(?:\d+\.?)*)\s+[^\Wa-z]")
 _ART = re.compile(r"[|+][-=+|]|[-=]{4,}|^\s*\|.*\|\s*$|<-|->|\S\s{3,}\S.*\s{3,}\S|[{};]$|::=|^\s*[0-9a-f]{4,}[: ]")
 _SENTENCE_END = re.compile(r"[.?!:][\"')\]>]*$")
 _REFERENCE = re.compile(r"^\[[\w.:/ -]{1,30}\]\s")
 _OPEN_END = re.compile(
-    r"(?:[a-z],|\b(?:the|an?|of|in|to|and|or|is|are|was|for|by|with|that|from|as|on|see|at|be|which|not|this|its))$"
+    r"(?:[a-z],|\b(?:the|an?|of|in|to|and|or|is|are|was|for|by|with|that|from|as|on|see|at|be|which|not|this|its|sections?|figure|table))$",
+    re.IGNORECASE,
 )
+_LISTED = re.compile(r"\.\s?\.\s?\..*\d$")
+_COLUMN = re.compile(r"(?<=\S)\s{2,}|^\s*\S+\s+")
 _FULL_LINE = 72
+_LONG_LINE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,10 @@ def continues(last: str, following: str, before_last: str = "", after_following:
     Judged as a reader does: a marker or a heading opens something new; a line that had room for the next word was
     its paragraph's last; a full line without a sentence's end goes on.
     """
+    # An RFC's line has 72 characters; what hostile input puts on one line is judged by its beginning.
+    last, following, before_last, after_following = (
+        line[:_LONG_LINE] for line in (last, following, before_last, after_following)
+    )
     words = following.split()
     if not last or not words:
         return False
@@ -158,6 +166,10 @@ def continues(last: str, following: str, before_last: str = "", after_following:
         return False
     if indent == 0 < next_indent and (_HEADING.match(last) or not before_last) and not _ART.search(last):
         return False
+    if _LISTED.search(last) and _LISTED.search(following):
+        return True
+    if next_indent > indent and next_indent in {gap.end() for gap in _COLUMN.finditer(last)}:
+        return not _SENTENCE_END.search(last) or words[0].islower()
     if abs(next_indent - indent) > 10 and not (_ART.search(last) or _ART.search(following)):
         return False
     if _OPEN_END.search(last) or (len(last) > 40 and words[0].islower() and not _SENTENCE_END.search(last)):

@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from zeroth_assets.corpus.model import Block, Document, Page, Section, SectionKind
 from zeroth_assets.errors import ParseError
 
+# Offset, number, title, level as printed, kind.
+PlacedHeading = tuple[int, str, str, int, SectionKind]
 
-def build_sections(
-    headings: Sequence[tuple[int, str, str, int, SectionKind]], length: int, *, front_title: str = ""
-) -> tuple[Section, ...]:
-    """Sections from (start, number, title, level, kind) in document order, over a text of `length` characters.
+
+def build_sections(headings: Sequence[PlacedHeading], length: int, *, front_title: str = "") -> tuple[Section, ...]:
+    """Sections from headings in document order, over a text of `length` characters.
 
     Levels are made gapless: a heading is at most one deeper than its parent. Text before the first heading becomes a
     section of kind "front" with `front_title`, if that is given.
     """
-    opened: list[tuple[int, str, str, int, SectionKind]] = list(headings)
+    opened: list[PlacedHeading] = list(headings)
     if opened and opened[0][0] > 0 and front_title:
         opened.insert(0, (0, "", front_title, 1, "front"))
     sections: list[Section] = []
