@@ -1,8 +1,8 @@
 """One embedded server per test session, and databases on it.
 
-`database` is the session's server with its data database; `fresh_database` (per test) and `module_database` (per
-module)
-are new, empty data databases on the same server, roles shared, `vector` installed, nothing migrated.
+`database` is the session's server with its data database; `fresh_database` (per test) and
+`module_database` (per module) are new, empty data databases on the same server: roles shared, `vector` installed,
+nothing migrated.
 """
 
 from __future__ import annotations

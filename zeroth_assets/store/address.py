@@ -5,6 +5,7 @@ What belongs here: connection parameters, URLs made of them, and the one place t
 
 from __future__ import annotations
 
+import time
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,11 +18,22 @@ from zeroth_assets.errors import DatabaseError
 from zeroth_assets.store.passwords import Secret
 
 _CONNECT_SECONDS = 10
+_RETRY_SECONDS = 0.05
+_RESTARTING = (
+    "is starting up",
+    "in recovery mode",
+    "not yet accepting connections",
+    "closed the connection unexpectedly",
+)
 _NAMED = ("host", "port", "user", "password", "dbname")
 # Said for the embedded server, so that no PG* variable of the caller's turns these connections elsewhere.
 EMBEDDED_OPTIONS: Mapping[str, str] = MappingProxyType(
     {"hostaddr": "127.0.0.1", "sslmode": "disable", "gssencmode": "disable", "require_auth": "scram-sha-256"}
 )
+
+
+class UnreachableError(DatabaseError):
+    """No server answers at the address: another database or role would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,7 @@ class Login:
     user: str | None
     password: Secret | None
     dbname: str | None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def to(self, dbname: str) -> Login:
         """The same login on another database."""
@@ -54,7 +66,8 @@ class Login:
         user = _quoted(self.user or "")
         if self.password is not None:
             user += ":" + _quoted(self.password.reveal())
-        query = {**self.options}
+        # What a program of an older libpq would choke on is left out.
+        query = {key: value for key, value in self.options.items() if key != "require_auth"}
         host = self.host or ""
         if host.startswith("/") or "," in host:
             query["host"], host = host, ""
@@ -75,12 +88,18 @@ class Login:
             value = getattr(self, name)
             if value is not None:
                 parameters[name] = value.reveal() if isinstance(value, Secret) else value
-        try:
-            return psycopg.Connection.connect(
-                conninfo.make_conninfo(**parameters), autocommit=autocommit, prepare_threshold=None
-            )
-        except psycopg.Error as error:
-            reason = str(error)
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            try:
+                return psycopg.Connection.connect(
+                    conninfo.make_conninfo(**parameters), autocommit=autocommit, prepare_threshold=None
+                )
+            except psycopg.Error as error:
+                reason = str(error)
+            # A server restarts by itself after one of its processes was killed; it is back in a moment.
+            if not any(sign in reason for sign in _RESTARTING) or time.monotonic() > deadline:
+                break
+            time.sleep(_RETRY_SECONDS)
         del parameters
         # Raised outside of the handler: a chained exception would keep frames that hold the password.
         raise self._failure(self._without_password(reason))
@@ -101,9 +120,15 @@ class Login:
             remedy = "run `zeroth db migrate`, which makes the databases"
         elif "pg_hba.conf" in reason:
             remedy = "let the server's pg_hba.conf accept this host, database and role with scram-sha-256"
+        elif "FATAL" in reason:
+            remedy = "run `zeroth db migrate`, which makes the databases and lets the roles in"
         else:
-            what = f"PostgreSQL does not answer at {self.place}"
-            remedy = "embedded server: run `zeroth db start`; else check ZEROTH_DATABASE_URL and that the server runs"
+            return UnreachableError(
+                f"PostgreSQL does not answer at {self.place}",
+                expected="a server that accepts connections",
+                found=found,
+                remedy="embedded server: run `zeroth db start`; external: check ZEROTH_DATABASE_URL and that it runs",
+            )
         return DatabaseError(what, expected="a server that accepts the connection", found=found, remedy=remedy)
 
 

@@ -110,6 +110,8 @@ def configure(data_dir: Path, account: Account, port: int, cluster_name: str, ma
     """Write the configuration of a server that is not running."""
     write_as(account, data_dir / "postgresql.conf", configuration(port, cluster_name, machine))
     write_as(account, data_dir / "pg_hba.conf", _HBA)
+    if not (data_dir / "user.conf").exists():
+        write_as(account, data_dir / "user.conf", "# Your own settings: read last, never changed by zeroth.\n")
 
 
 def data_version(data_dir: Path) -> int | None:
@@ -178,6 +180,8 @@ def remedy_for(output: str, folder: Path) -> str:
     """The next step, by what PostgreSQL complained of."""
     if "No space left" in output or "Disk quota" in output:
         return f"make room on the disk of {folder}, then run the same command again"
+    if "pre-existing shared memory" in output:
+        return "run `zeroth db stop`, which ends what is left of a killed server, then the same command again"
     if "annot allocate memory" in output or "could not map" in output or "shared memory" in output:
         return f"free memory, or put a smaller shared_buffers into {folder / 'data' / 'user.conf'}"
     if "ermission denied" in output:

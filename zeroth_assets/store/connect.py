@@ -16,13 +16,15 @@ from psycopg.pq import TransactionStatus
 
 from zeroth_assets.errors import DatabaseError, QueryError
 from zeroth_assets.store import roles, server
-from zeroth_assets.store.address import EMBEDDED_OPTIONS, Login, parse_login
+from zeroth_assets.store.address import EMBEDDED_OPTIONS, Login, UnreachableError, parse_login
 from zeroth_assets.store.passwords import Role, Secret, ensure_passwords, password_file
 from zeroth_assets.store.versions import ServerVersions, check_server
 
 DEFAULT_NAME = "zeroth"
 PRINCIPAL_SETTING = "zeroth.principal"
 _MAINTENANCE = "postgres"
+# Loads copy into a temporary table; queries need none.
+_DATA_GRANTS: Mapping[Role, tuple[str, ...]] = {Role.LOADER: ("CONNECT", "TEMPORARY"), Role.APP: ("CONNECT",)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,14 +126,14 @@ class Database:
             versions = check_server(conn)
             with roles.setup_lock(conn):
                 created = roles.ensure_roles(conn, self.passwords, ours=self.embedded)
-                roles.ensure_database(conn, self.name, Role.OWNER)
-                roles.ensure_database(conn, self.dagster_name, Role.DAGSTER)
+                roles.ensure_database(conn, self.name, Role.OWNER, _DATA_GRANTS)
+                roles.ensure_database(conn, self.dagster_name, Role.DAGSTER, {})
                 if self.embedded:
                     for template in (_MAINTENANCE, "template1"):
                         conn.execute(sql.SQL("revoke all on database {} from public").format(sql.Identifier(template)))
                 with self.admin(autocommit=True) as inside:
                     check_server(inside)
-                    roles.prepare_data_database(inside, self.name)
+                    roles.ensure_extension(inside)
                 if not self.embedded:
                     for role in roles.MANAGED:
                         self._can_log_in(role, new=role in created)
@@ -149,6 +151,8 @@ class Database:
         login = self.administrator.to(_MAINTENANCE)
         try:
             conn = login.connect(autocommit=True)
+        except UnreachableError:
+            raise
         except DatabaseError:
             if self.embedded:
                 raise

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Sequence
@@ -102,10 +103,9 @@ def prepare_state_folder(home: Path) -> Path:
     folder = home / "postgres"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if os.geteuid() == 0:
-                folder.chmod(0o711)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if os.geteuid() == 0 and folder.stat().st_uid == 0:
+            folder.chmod(0o711)
     except OSError as error:
         raise DatabaseError(
             f"The server's folder {folder} cannot be made",
@@ -123,8 +123,10 @@ def new_cluster(home: Path, account: Account, bases: Sequence[Path] | None = Non
     """
     cluster_id = secrets.token_hex(6)
     inside = home / "postgres"
-    if not account.switch or reaches(account, inside):
-        _make_cluster_folder(inside, account)
+    if not account.switch:
+        (inside / "cluster").mkdir(mode=0o700, exist_ok=True)
+        return ServerRecord(cluster_id)
+    if reaches(account, inside) and _give_folder(inside, account):
         return ServerRecord(cluster_id)
     for parent in elsewhere() if bases is None else bases:
         if not (_is_safe_base(parent) and reaches(account, parent)):
@@ -134,10 +136,11 @@ def new_cluster(home: Path, account: Account, bases: Sequence[Path] | None = Non
             # mkdtemp makes a folder that was not there: nobody can have prepared it for us. It stays root's.
             base = Path(tempfile.mkdtemp(prefix=f"zeroth-{name}-", dir=parent))
             base.chmod(0o711)
-            _make_cluster_folder(base, account)
         except OSError:
             continue
-        return ServerRecord(cluster_id, str(base))
+        if _give_folder(base, account):
+            return ServerRecord(cluster_id, str(base))
+        shutil.rmtree(base, ignore_errors=True)
     raise DatabaseError(
         f"User {account.name}, who runs the server for root, cannot reach {home}, and no other place was found",
         expected="a home that this user can pass through to, or a writable /var/lib or /var/tmp",
@@ -145,11 +148,16 @@ def new_cluster(home: Path, account: Account, bases: Sequence[Path] | None = Non
     )
 
 
-def _make_cluster_folder(base: Path, account: Account) -> None:
+def _give_folder(base: Path, account: Account) -> bool:
+    """Make `base/cluster` the account's own; False on a disk where that cannot be done (a share, a desktop's mount)."""
     folder = base / "cluster"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if account.switch:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
         os.chown(folder, account.uid, account.gid, follow_symlinks=False)
+    except OSError:
+        return False
+    info = folder.lstat()
+    return info.st_uid == account.uid and not info.st_mode & 0o077
 
 
 def elsewhere() -> tuple[Path, ...]:

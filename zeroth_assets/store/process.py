@@ -79,7 +79,9 @@ def _serves(process: psutil.Process, data_dir: Path, claim: PidFile, uid: int) -
             return bool(Path(process.cwd()).samefile(data_dir))
         except (psutil.AccessDenied, OSError):
             # Root in a container often lacks the right to read another user's cwd; the command line is open to all.
-            return claim.data_dir in command
+            # A home that was copied brings the pid file of the original along: the directory named must be this one.
+            named = Path(claim.data_dir)
+            return claim.data_dir in command and named.is_dir() and named.samefile(data_dir)
     except psutil.NoSuchProcess:
         return False
 
@@ -148,10 +150,21 @@ def _server_processes(cluster_name: str, uid: int) -> Iterator[psutil.Process]:
     title = f"postgres: {cluster_name}: "
     for process in psutil.process_iter():
         try:
-            if process.uids().real == uid and " ".join(process.cmdline()).startswith(title):
+            if process.uids().real != uid or not " ".join(process.cmdline()).startswith(title):
+                continue
+            # A copy of a home has the name of the original, whose processes have a living postmaster.
+            if not _has_living_postmaster(process):
                 yield process
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
+
+
+def _has_living_postmaster(process: psutil.Process) -> bool:
+    try:
+        parent = process.parent()
+        return parent is not None and not ended(parent) and Path((parent.cmdline() or [""])[0]).name == "postgres"
+    except psutil.NoSuchProcess:
+        return False
 
 
 def end_by_argument(program: str, argument: str, uid: int) -> None:

@@ -10,7 +10,7 @@ beforehand instead; what exists is not made again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import psycopg
 from psycopg import errors, sql
@@ -56,14 +56,13 @@ def ensure_roles(conn: psycopg.Connection, passwords: Mapping[Role, Secret], *, 
         secret = sql.Literal(_verifier(conn, role, passwords[role]))
         if role not in present:
             with explained(f"role {role} cannot be created", "CREATEROLE"):
-                conn.execute(sql.SQL("create role {} login noinherit password {}").format(name, secret))
+                conn.execute(sql.SQL("create role {} login password {}").format(name, secret))
             created.append(role)
             continue
         if ours:
             conn.execute(
                 sql.SQL(
-                    "alter role {} login nosuperuser nobypassrls nocreaterole nocreatedb noreplication noinherit"
-                    " password {}"
+                    "alter role {} login nosuperuser nobypassrls nocreaterole nocreatedb noreplication password {}"
                 ).format(name, secret)
             )
             continue
@@ -94,39 +93,53 @@ def _verifier(conn: psycopg.Connection, role: Role, password: Secret) -> str:
     return encrypted.decode()
 
 
-def ensure_database(conn: psycopg.Connection, name: str, owner: Role) -> bool:
-    """Create database `name` for `owner` if it is absent; true if it was.
+def ensure_database(conn: psycopg.Connection, name: str, owner: Role, grants: Mapping[Role, Sequence[str]]) -> bool:
+    """Create database `name` for `owner` if it is absent, and let the roles of `grants` in; true if it was absent.
 
-    `conn` is the administrator's, in autocommit mode. An existing database of another owner keeps its owner and its
-    grants; `owner` is then given what it needs there.
+    `conn` is the administrator's, in autocommit mode. An existing database of another owner keeps its owner and what
+    everybody may do there; `owner` is then given what it needs.
     """
     row = conn.execute(
         "select pg_get_userbyid(datdba), pg_encoding_to_char(encoding) from pg_database where datname = %s", [name]
     ).fetchone()
     database, role = sql.Identifier(name), sql.Identifier(owner.value)
     if row is None:
-        with explained(f"database {name} cannot be created", "CREATEDB"):
+        with explained(f"database {name} cannot be created", f"CREATEDB, and membership in {owner}"):
             _join(conn, owner)
             # A copy of template0, so that it has nobody's local additions and does not wait for sessions on template1.
             conn.execute(
                 sql.SQL("create database {} owner {} template template0 encoding 'UTF8'").format(database, role)
             )
-        existing_owner = owner.value
-    else:
-        existing_owner = row[0]
-        if row[1] != "UTF8":
-            raise DatabaseError(
-                f"Database {name} does not hold Unicode text",
-                expected="encoding UTF8",
-                found=f"encoding {row[1]}",
-                remedy="name another database in ZEROTH_DATABASE_URL; it is made if it does not exist",
-            )
-    with explained(f"rights on database {name} cannot be granted", "ownership of it"):
-        if existing_owner == owner.value:
             conn.execute(sql.SQL("revoke all on database {} from public").format(database))
-        else:
-            conn.execute(sql.SQL("grant connect, create, temporary on database {} to {}").format(database, role))
+    elif row[1] != "UTF8":
+        raise DatabaseError(
+            f"Database {name} does not hold Unicode text",
+            expected="encoding UTF8",
+            found=f"encoding {row[1]}",
+            remedy="name another database in ZEROTH_DATABASE_URL; it is made if it does not exist",
+        )
+    for grantee, rights in {owner: ("CONNECT", "CREATE", "TEMPORARY"), **grants}.items():
+        _grant(conn, name, grantee, rights)
     return row is None
+
+
+def _grant(conn: psycopg.Connection, name: str, role: Role, rights: Sequence[str]) -> None:
+    """Grant what is missing, then look: to grant without the right to do so is only a warning to PostgreSQL."""
+    question = "select r from unnest(%s::text[]) r where not has_database_privilege(%s, %s, r)"
+    missing = [row[0] for row in conn.execute(question, [list(rights), role.value, name])]
+    if not missing:
+        return
+    statement = sql.SQL("grant {} on database {} to {}").format(
+        sql.SQL(", ").join(map(sql.SQL, missing)), sql.Identifier(name), sql.Identifier(role.value)
+    )
+    with explained(f"{', '.join(missing)} on database {name} cannot be granted to {role}", "ownership of the database"):
+        conn.execute(statement)
+    if conn.execute(question, [missing, role.value, name]).fetchone() is not None:
+        raise DatabaseError(
+            f"Role {role} lacks rights on database {name}, and this administrator cannot grant them",
+            expected=", ".join(missing),
+            remedy=f"as the owner of the database: {statement.as_string(conn)}",
+        )
 
 
 def _join(conn: psycopg.Connection, role: Role) -> None:
@@ -137,22 +150,11 @@ def _join(conn: psycopg.Connection, role: Role) -> None:
     conn.execute(sql.SQL("grant {} to current_user").format(sql.Identifier(role.value)))
 
 
-def prepare_data_database(conn: psycopg.Connection, name: str) -> None:
-    """The extension, and who may connect. `conn` is the administrator's, in the data database, in autocommit mode."""
-    there = conn.execute("select 1 from pg_extension where extname = 'vector'").fetchone()
-    if there is None:
+def ensure_extension(conn: psycopg.Connection) -> None:
+    """Make the extension `vector`; `conn` is the administrator's, in the data database, in autocommit mode."""
+    if conn.execute("select 1 from pg_extension where extname = 'vector'").fetchone() is None:
         with explained("the extension `vector` cannot be created", "a superuser's, or a service that trusts it"):
             conn.execute("create extension vector")
-    database = sql.Identifier(name)
-    with explained(f"rights on database {name} cannot be granted", "ownership of it"):
-        # Loads copy into a temporary table; queries need none.
-        conn.execute(sql.SQL("grant connect, temporary on database {} to zeroth_loader").format(database))
-        conn.execute(sql.SQL("grant connect on database {} to zeroth_app").format(database))
-        owned = conn.execute(
-            "select pg_get_userbyid(datdba) = %s from pg_database where datname = %s", [Role.OWNER.value, name]
-        ).fetchone()
-        if owned is not None and owned[0]:
-            conn.execute("revoke create on schema public from public")
 
 
 @contextlib.contextmanager

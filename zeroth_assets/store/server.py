@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import re
 import shutil
 import socket
 import time
@@ -33,6 +34,7 @@ from zeroth_assets.store.process import (
     process_of,
     remove_stale_pid_file,
     stop_postmaster,
+    wait_ended,
 )
 
 _log = logging.getLogger(__name__)
@@ -43,8 +45,10 @@ PORTS = range(20_000, 32_000)
 _LOCK_SECONDS = 600.0
 # Long enough for the recovery of some gigabytes of log after a kill.
 _START_SECONDS = 300.0
+_ANSWER_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 _LOG_LIMIT = 10 * 1024 * 1024
+_STAMP = re.compile(r"^[\d-]+ [\d:.]+ \w+ \[\d+\] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,11 @@ def start(home: Path, pg_bin: Path | None = None) -> ServerStatus:
             place.write_record(home, record)
         folder = record.cluster(home)
         running = find_postmaster(folder / "data", account.uid)
+        if running is not None and running.ready and not _answers(running.port):
+            # Killed a moment ago, and not gone yet; or past help.
+            if not wait_ended(running.process, _ANSWER_SECONDS):
+                stop_postmaster(running, _ANSWER_SECONDS, _ANSWER_SECONDS)
+            running = None
         if running is None:
             binaries = _binaries(record.programs(home), account, pg_bin)
             if cluster.data_version(folder / "data") is None:
@@ -130,18 +139,20 @@ def stop(home: Path, *, fast_seconds: float = 30.0, immediate_seconds: float = 1
     if not place.record_file(home).exists():
         return False
     with home_lock(home):
-        found = _running(home)
-        if found is None:
+        record = place.read_record(home)
+        owner = place.cluster_owner(home, record)
+        if record is None or owner is None:
             return False
-        postmaster, record, account = found
-        mode = stop_postmaster(postmaster, fast_seconds, immediate_seconds)
-        if mode == "kill":
-            end_orphans(record.cluster_name, account.uid)
+        account = server_account(owner)
+        postmaster = find_postmaster(record.cluster(home) / "data", account.uid)
+        mode = stop_postmaster(postmaster, fast_seconds, immediate_seconds) if postmaster is not None else None
         if mode != "fast":
+            end_orphans(record.cluster_name, account.uid)
+        if mode == "kill" or (mode == "immediate" and fast_seconds > 0):
             _log.warning(
                 "The server did not stop in time; it was ended in mode %s and recovers at its next start", mode
             )
-        return True
+        return mode is not None
 
 
 def status(home: Path) -> ServerStatus:
@@ -151,12 +162,12 @@ def status(home: Path) -> ServerStatus:
     if record is None:
         return ServerStatus("absent", None, None, None, None, None)
     folder = record.cluster(home)
-    found = _running(home)
+    data_dir, log = folder / "data", folder / "server.log"
+    owner = place.cluster_owner(home, record)
+    found = find_postmaster(data_dir, server_account(owner).uid) if owner is not None else None
     if found is None:
-        return ServerStatus("stopped", folder / "data", folder / "server.log", record.port, None, record.version)
-    postmaster = found[0]
-    state: Literal["running", "starting"] = "running" if postmaster.ready else "starting"
-    return ServerStatus(state, folder / "data", folder / "server.log", postmaster.port, postmaster.pid, record.version)
+        return ServerStatus("stopped", data_dir, log, record.port, None, record.version)
+    return ServerStatus("running" if found.ready else "starting", data_dir, log, found.port, found.pid, record.version)
 
 
 def destroy(home: Path) -> None:
@@ -165,23 +176,11 @@ def destroy(home: Path) -> None:
     record = place.read_record(home)
     if record is None:
         return
-    stop(home)
+    stop(home, fast_seconds=0.0)
     place.cluster_owner(home, record)
     if record.base is not None:
         shutil.rmtree(record.base, ignore_errors=True)
     shutil.rmtree(home / "postgres")
-
-
-def _running(home: Path) -> tuple[Postmaster, place.ServerRecord, Account] | None:
-    record = place.read_record(home)
-    if record is None:
-        return None
-    owner = place.cluster_owner(home, record)
-    if owner is None:
-        return None
-    account = server_account(owner)
-    postmaster = find_postmaster(record.cluster(home) / "data", account.uid)
-    return (postmaster, record, account) if postmaster is not None else None
 
 
 def _binaries(programs: Path, account: Account, pg_bin: Path | None) -> Binaries:
@@ -229,6 +228,14 @@ class _PortTakenError(Exception):
     """Somebody took the port between our look and the server's."""
 
 
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), timeout=_ANSWER_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
 def candidate_ports(seed: str, preferred: int | None, tries: int = 50) -> Iterator[int]:
     """Free ports, the preferred one first, then in an order of the home's own so that homes seldom meet."""
     others = random.Random(seed).sample(PORTS, tries)  # noqa: S311  (no secret)
@@ -258,7 +265,7 @@ def _wait_ready(process: psutil.Process | None, folder: Path, account: Account, 
         if process is None or ended(process):
             lines = _log_lines(folder / "server.log", log_from)
             text = "\n".join(lines)
-            if "could not bind" in text or "Address already in use" in text:
+            if "could not create any TCP/IP sockets" in text:
                 raise _PortTakenError
             raise DatabaseError(
                 "The embedded server does not start",
@@ -275,12 +282,11 @@ def _wait_ready(process: psutil.Process | None, folder: Path, account: Account, 
 
 
 def _log_lines(log: Path, start_at: int) -> list[str]:
+    """What the server wrote since `start_at`, without time stamps."""
     try:
         with log.open("rb") as stream:
             stream.seek(start_at)
             text = stream.read().decode(errors="replace")
     except OSError:
         return []
-    return [line.strip() for line in text.splitlines() if line.strip() and " LOG: " not in line] or [
-        line.strip() for line in text.splitlines() if line.strip()
-    ]
+    return [_STAMP.sub("", line).strip() for line in text.splitlines() if line.strip()]
