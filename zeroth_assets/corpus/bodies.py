@@ -46,37 +46,41 @@ class Budget:
 
 
 def receive(response: httpx.Response, sink: BinaryIO, limit: int, budget: Budget) -> bytes:
-    """Read the whole body into `sink`, decoded; returns its beginning. Checks lengths before anything is used."""
-    head, written, raw = b"", 0, 0
+    """Read the whole body into `sink`, decoded; returns its beginning.
 
-    def counted() -> Iterator[bytes]:
-        nonlocal raw
-        for part in response.iter_raw(65536):
-            raw += len(part)
-            budget.check()
-            yield part
-
+    Raises:
+        TransferError: it is not the length that it should be, too large, too slow, or coded in a way not asked for.
+    """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding in ("gzip", "x-gzip"):
-        parts = _gunzip(counted())
-    elif encoding in ("identity", ""):
-        parts = counted()
-    else:
+    if encoding not in ("gzip", "x-gzip", "identity", ""):
         raise TransferError(f"the content coding {encoding}, which nobody asked for", retry=False)
-    for part in parts:
+    counted = _counted(response, budget)
+    head, written = b"", 0
+    for part in _gunzip(counted) if "gzip" in encoding else counted:
         written += len(part)
         if written > limit:
             raise TransferError(f"more than {limit} bytes", retry=False, final=True)
         if len(head) < _HEAD_BYTES:
             head += part[: _HEAD_BYTES - len(head)]
         sink.write(part)
-    length = response.headers.get("content-length", "")
-    if length.isdigit() and "chunked" not in response.headers.get("transfer-encoding", "").lower():
-        if int(length) != raw:
-            raise TransferError(f"{raw} bytes where Content-Length said {length}")
-        if has_surplus(response):
-            raise TransferError(f"more bytes than the {length} of Content-Length")
     return head
+
+
+def _counted(response: httpx.Response, budget: Budget) -> Iterator[bytes]:
+    """The body as it comes, in no more bytes and no fewer than Content-Length says."""
+    length = response.headers.get("content-length", "")
+    chunked = "chunked" in response.headers.get("transfer-encoding", "").lower()
+    announced = int(length) if length.isdigit() and not chunked else None
+    raw = 0
+    for part in response.iter_raw():
+        raw += len(part)
+        budget.check()
+        # Looked at before the iterator ends: then the connection goes back to the pool, and to another thread.
+        if raw == announced and has_surplus(response):
+            raise TransferError(f"more bytes than the {length} of Content-Length")
+        yield part
+    if announced is not None and raw != announced:
+        raise TransferError(f"{raw} bytes where Content-Length said {length}")
 
 
 def _gunzip(parts: Iterator[bytes]) -> Iterator[bytes]:

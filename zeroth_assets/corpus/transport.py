@@ -91,8 +91,8 @@ class TallyingTransport(httpx.HTTPTransport):
     """httpx's own transport over counted connections."""
 
     def __init__(self, verify: ssl.SSLContext | bool = True, connections: int = 16) -> None:
-        super().__init__(verify=verify)
         context = verify if isinstance(verify, ssl.SSLContext) else httpx.create_ssl_context(verify=verify)
+        super().__init__(verify=context)
         self._pool.close()
         self._pool = httpcore.ConnectionPool(
             ssl_context=context,

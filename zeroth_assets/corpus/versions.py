@@ -17,10 +17,12 @@ from pathlib import Path
 from filelock import FileLock
 
 from zeroth_assets.artefacts import write_atomic
+from zeroth_assets.corpus.dead_letters import DeadLetters
 from zeroth_assets.corpus.hosts import when
 from zeroth_assets.corpus.manifest import Manifest, ManifestRecord, load_manifest, write_manifest
-from zeroth_assets.corpus.raw import document_folder, extension_of, raw_path
+from zeroth_assets.corpus.raw import document_folder, extension_of, raw_path, source_locks
 from zeroth_assets.errors import ManifestError
+from zeroth_assets.settings import SOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,12 @@ class ManifestUpdate:
 
 
 def update_manifest(
-    manifest_path: Path, *, raw_dir: Path, document_ids: Iterable[str] | None = None, dry_run: bool = False
+    manifest_path: Path,
+    *,
+    raw_dir: Path,
+    state_dir: Path | None = None,
+    document_ids: Iterable[str] | None = None,
+    dry_run: bool = False,
 ) -> ManifestUpdate:
     """Turn candidates into records that supersede the versions they replace; the old records stay.
 
@@ -85,7 +92,8 @@ def update_manifest(
     Raises:
         ManifestError: the manifest cannot be read or written.
     """
-    with manifest_lock(manifest_path):
+    state_dir = state_dir or raw_dir.parent
+    with source_locks(state_dir, SOURCES), manifest_lock(manifest_path):
         manifest = load_manifest(manifest_path)
         current = {record.document_id: record for record in manifest.current()}
         listed = {(record.document_id, record.sha256) for record in manifest}
@@ -111,6 +119,7 @@ def update_manifest(
             _keep(taken[record.document_id], raw_path(raw_dir, record))
         if added:
             manifest = write_manifest_to((*manifest.records, *added), manifest_path)
+        DeadLetters(state_dir).forget((c.document_id, c.replaces) for c in taken.values())
         for candidate in (*taken.values(), *done, *(c for c, _ in left if c.document_id in taken)):
             candidate.path.with_suffix(".json").unlink(missing_ok=True)
             candidate.path.unlink(missing_ok=True)
