@@ -199,6 +199,11 @@ def test_a_plan_that_avoided_the_index_withholds_the_figure(db: Database) -> Non
         _measure(db, "rfc-good", planner_settings=dear)
 
 
+def test_the_forced_settings_prevail_over_prices(db: Database) -> None:
+    dear = {"random_page_cost": "1000000", "seq_page_cost": "0", "cpu_operator_cost": "0"}
+    assert verdict(_measure(db, "rfc-good", planner_settings={**HNSW_FORCED, **dear}, ef_search=[10])).ok
+
+
 def test_forcing_is_what_makes_a_small_tenant_use_its_index(db: Database) -> None:
     with pytest.raises(MeasurementError, match="withheld"):
         _measure(db, "rfc-small", planner_settings={})
@@ -245,15 +250,19 @@ def test_an_empty_principal_is_refused(db: Database) -> None:
         _measure(db, "rfc-good", principal="")
 
 
-def test_rows_that_change_under_the_measurement_withhold_it(db: Database) -> None:
-    _load(db, "rfc-moving", VECTORS[:60], IndexParameters())
+@pytest.mark.parametrize("moment", [1, 41, 80])
+def test_rows_that_change_under_the_measurement_withhold_it(db: Database, moment: int) -> None:
+    """While plans are read, between the passes, and after the last query."""
+    tenant = f"rfc-moving-{moment}"
+    _load(db, tenant, VECTORS[:60], IndexParameters())
 
     def reload(done: int, total: int) -> None:
-        if done == 1:
-            _load(db, "rfc-moving", VECTORS[60:130], IndexParameters())
+        assert total == 80
+        if done == moment:
+            _load(db, tenant, VECTORS[60:130], IndexParameters())
 
     with pytest.raises(MeasurementError, match="changed while it was measured"):
-        _measure(db, "rfc-moving", progress=reload, ef_search=[40])
+        _measure(db, tenant, progress=reload, ef_search=[40])
 
 
 def test_progress_counts_every_query_and_ends_at_the_total(db: Database) -> None:

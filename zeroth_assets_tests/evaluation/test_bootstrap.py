@@ -42,6 +42,24 @@ def test_bca_of_a_skewed_sample_agrees_with_scipy_and_differs_from_percentile() 
     assert ours.low > bootstrap_ci(skewed, seed=8, resamples=20_000, bounds=None).low + 0.01
 
 
+def test_bca_corrects_the_bias_of_a_biased_statistic_as_scipy_does() -> None:
+    skewed = np.random.default_rng(2).exponential(size=30)
+    peer = stats.bootstrap(
+        (skewed,), lambda x, axis: np.std(x, axis=axis), n_resamples=40_000, method="BCa", rng=np.random.default_rng(8)
+    )
+    ours = bootstrap_ci(
+        skewed, seed=8, resamples=40_000, method="bca", bounds=None, statistic=lambda v: float(np.std(v))
+    )
+    assert ours.low == pytest.approx(peer.confidence_interval.low, abs=0.006)
+    assert ours.high == pytest.approx(peer.confidence_interval.high, abs=0.012)
+
+
+def test_the_studentised_interval_reaches_farther_on_the_side_of_the_long_tail() -> None:
+    skewed = 1.0 - np.random.default_rng(2).beta(1, 12, size=60)
+    ci = bootstrap_ci(skewed, seed=1, method="studentised")
+    assert ci.point - ci.low > 1.15 * (ci.high - ci.point)
+
+
 def test_a_statistic_other_than_the_mean_is_resampled_too() -> None:
     ours = bootstrap_ci(SAMPLE, seed=3, statistic=lambda values: float(np.median(values)))
     assert ours.point == float(np.median(SAMPLE))
