@@ -71,7 +71,10 @@ class Login:
         host = self.host or ""
         if host.startswith("/") or "," in host:
             query["host"], host = host, ""
-        port = f":{self.port}" if self.port else ""
+        port = self.port or ""
+        if "," in port:
+            query["port"], port = port, ""
+        port = f":{port}" if port else ""
         bracketed = f"[{host}]" if ":" in host else host
         tail = f"?{urllib.parse.urlencode(query)}" if query else ""
         return f"postgresql://{user}{'@' if user else ''}{bracketed}{port}/{_quoted(self.dbname or '')}{tail}"
