@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zeroth_assets.sample.chooser import Chooser
+from zeroth_assets.sample.drafting import drafting_style
 from zeroth_assets.sample.patterns import BANK, fill, paragraphs, read_lines, read_paragraphs, read_sections
 
 _CLAUSES = read_paragraphs(BANK / "contract_clauses.txt")
@@ -74,8 +75,12 @@ def article_titles(contract: Contract) -> tuple[str, ...]:
     return ("Definitions", *own, "Particular Terms", *general)
 
 
-def write_contract(contract: Contract, style: int) -> str:
-    """The contract as text. `style` 0 has articles in Roman numerals, 1 plain numbers, 2 sections with letters."""
+def write_contract(contract: Contract, style: int, variants: Chooser) -> str:
+    """The contract as text.
+
+    `style` 0 has articles in Roman numerals, 1 plain numbers, 2 sections with letters. `variants` deals the wordings of
+    each clause, so that contracts written one after the other differ.
+    """
     chooser = Chooser(f"contract {contract.name}")
     titles = article_titles(contract)
     slots = _FALLBACKS | dict(contract.slots)
@@ -84,6 +89,7 @@ def write_contract(contract: Contract, style: int) -> str:
         "WarArt": _reference(titles.index("Warranty") + 1, style),
         "loi": f"{chooser.pick(_MONTHS)} {chooser.between(1, 28)}, {int(contract.date[-4:]) - 1}",
     }
+    drafted = drafting_style(Chooser(f"style {contract.name}"))
     parts = [_opening(contract, chooser)]
     for number, title in enumerate(titles, 1):
         if title == "Definitions":
@@ -93,8 +99,8 @@ def write_contract(contract: Contract, style: int) -> str:
         else:
             text = next((a.partition(". ")[2] for a in _TYPES[contract.kind] if a.startswith(f"{title}. ")), None)
             if text is None:
-                text = chooser.pick(_CLAUSES[title])
-            clauses = [c[:1].upper() + c[1:] for c in fill(text, chooser, slots).split(" // ")]
+                text = variants.deal(title, _CLAUSES[title])
+            clauses = [c[:1].upper() + c[1:] for c in drafted(fill(text, chooser, slots)).split(" // ")]
         parts.append(_article(number, title, clauses, style))
     parts += [_signatures(contract, style), _exhibit("A", contract, chooser, slots)]
     parts.append(_exhibit("B", contract, chooser, slots))

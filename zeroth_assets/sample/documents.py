@@ -6,6 +6,7 @@ What belongs here: which documents there are, their ids, dates, links and licenc
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from zeroth_assets.corpus.manifest import ManifestRecord
 from zeroth_assets.sample import filing_html, filing_text
+from zeroth_assets.sample.chooser import Chooser
 from zeroth_assets.sample.contracts import Contract, as_paragraphs, read_contracts, reformat, write_contract
 from zeroth_assets.sample.filing_html import Cover
 from zeroth_assets.sample.filing_items import amendment, annual_report_exhibit, full_report, old_report
@@ -143,9 +145,14 @@ def _front(sheet: Sheet) -> Iterator[Node]:
     )
 
 
+@functools.cache
+def _contract_texts() -> tuple[tuple[Contract, str], ...]:
+    variants = Chooser("clause variants")
+    return tuple((c, write_contract(c, index % 3, variants)) for index, c in enumerate(read_contracts()))
+
+
 def _contracts() -> Iterator[SampleDocument]:
-    for index, contract in enumerate(read_contracts()):
-        text = write_contract(contract, index % 3)
+    for contract, text in _contract_texts():
         yield _contract(contract, contract.name, text.encode("utf-8"))
         if contract.name == COPIED:
             copy = f"{contract.name} (reformatted copy)"
@@ -171,11 +178,8 @@ def _filings() -> Iterator[SampleDocument]:
     cover = Cover(tide, 2018, "10-K", "2019-03-15", "9900835001-19-000005")
     yield _filing(cover, filing_html.render(cover, full_report(tide, 2018, 24)), "2018-12-31")
     cover = Cover(tide, 2019, "10-K", "2020-03-13", "9900835001-20-000007")
-    contract = next(c for c in read_contracts() if c.name == EMBEDDED)
-    position = read_contracts().index(contract)
-    page = filing_html.render(
-        cover, full_report(tide, 2019, 24), as_paragraphs(write_contract(contract, position % 3)), "EXHIBIT 10.1"
-    )
+    embedded = next(text for contract, text in _contract_texts() if contract.name == EMBEDDED)
+    page = filing_html.render(cover, full_report(tide, 2019, 24), as_paragraphs(embedded), "EXHIBIT 10.1")
     yield _filing(cover, page, "2019-12-31")
     for year, filed in ((1995, "1996-03-22"), (1996, "1997-03-21")):
         cover = Cover(ferry, year, "10-K", filed, f"9900062001-{filed[2:4]}-000004")

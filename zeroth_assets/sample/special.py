@@ -18,7 +18,7 @@ Abstract
 
    This memo collects labels that orchards have applied for and that
    broke somebody's software.  They are printed as they were written,
-   with all their marks, directions and controls.
+   with all their marks, directions and controls.  The memo is fiction.
 
 Table of Contents
 
@@ -109,6 +109,7 @@ Abstract
 
    This memo collects octets that orchards have sent in place of
    labels.  It is valid in no single encoding, and that is its subject.
+   The memo is fiction.
 
 1.  Octets
 
