@@ -23,9 +23,9 @@ _BLOCKS = frozenset(
     )
 )  # fmt: skip
 _UNSEEN = frozenset(("head", "script", "style", "title", "template", "noscript", "ix:header", "ix:hidden", "svg"))
-_VOID_IN_XML = re.compile(
-    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)[\s/>])([A-Za-z][\w:.-]*)"
-    r"((?:\s[^<>]*)?)/>"
+_SELF_CLOSED = re.compile(r"<([A-Za-z][\w:.-]*)([^<>]*+)(?<=/)>")
+_VOID = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "wbr")
 )
 _HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _BREAK_BEFORE = re.compile(r"(?:page-)?break-before\s*:\s*(?:always|page|left|right)", re.IGNORECASE)
@@ -188,7 +188,7 @@ def extract_html(markup: str) -> Extracted:
     comments that say so; where there are none, rules under a page number serve.
     """
     if "<?xml" in markup[:400] or "http://www.w3.org/1999/xhtml" in markup[:20_000]:
-        markup = _VOID_IN_XML.sub(r"<\1\2></\1>", markup)
+        markup = _SELF_CLOSED.sub(_closed_apart, markup)
     tree = LexborHTMLParser(markup)
     hidden, before, after, spaced = _styles(tree)
     walk = _Walk()
@@ -239,7 +239,13 @@ def extract_html(markup: str) -> Extracted:
     lines = walk.lines
     if not walk.page:
         lines = soft_breaks(lines, walk.rules)
-    return Extracted(lines, bool(lines) and lines[-1].page > 0, dict(walk.dropped))
+    return Extracted(lines, bool(lines) and lines[-1].page > 0, {reason: n for reason, n in walk.dropped.items() if n})
+
+
+def _closed_apart(match: re.Match[str]) -> str:
+    """XHTML's `<div/>` as HTML understands it: there the slash means nothing and the element would stay open."""
+    name = match[1]
+    return match[0] if name.lower() in _VOID else f"<{name}{match[2][:-1]}></{name}>"
 
 
 def _styles(tree: LexborHTMLParser) -> tuple[set[int], set[int], set[int], set[int]]:

@@ -258,7 +258,7 @@ def _with_parts(lines: Sequence[Line], items: Sequence[Heading]) -> list[Heading
             if PARTS[part.numbers[0]] > opened and belongs(item, part):
                 headings.append(part)
                 opened = PARTS[part.numbers[0]]
-                break
+            break
         headings.append(item)
         floor = item.last + 1
     return headings

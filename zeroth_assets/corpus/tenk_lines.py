@@ -85,13 +85,13 @@ def glue_cells(cells: Sequence[str]) -> list[str]:
     return glued
 
 
-def _edges(lines: Sequence[Line]) -> dict[int, tuple[list[int], list[int]]]:
+def _edges(lines: Sequence[Line]) -> list[tuple[list[int], list[int]]]:
     """Per page: the indices of its first and of its last `_EDGE` lines, outermost first."""
     pages: dict[int, list[int]] = {}
     for index, line in enumerate(lines):
         if line.text.strip():
             pages.setdefault(line.page, []).append(index)
-    return {page: (found[:_EDGE], found[: -_EDGE - 1 : -1]) for page, found in pages.items()}
+    return [(found[:_EDGE], found[: -_EDGE - 1 : -1]) for found in pages.values()]
 
 
 def _shape(line: Line) -> str:
@@ -109,50 +109,69 @@ def _inside_table(lines: Sequence[Line], index: int) -> bool:
     )
 
 
-def drop_furniture(lines: Sequence[Line]) -> list[Line]:
-    """Mark page numbers, running headers and footers, and contents links at the edges of real pages as dropped.
+class _Furniture:
+    """What repeats at the edges of a document's pages, and the judgement on one line of an edge."""
 
-    A running line has to repeat, digits aside, on at least three pages and on three in ten of them; its first
-    occurrence stays, unless it holds a page number, since it may be the heading that the others repeat. Nothing but
-    the outermost lines of a page is looked at, and the search stops at the first line that is not furniture.
-    """
-    edges = _edges(lines)
-    count = len(edges)
-    if count < 2:
-        return list(lines)
-    tops = Counter(shape for top, _ in edges.values() for shape in {_shape(lines[i]) for i in top})
-    bottoms = Counter(shape for _, bottom in edges.values() for shape in {_shape(lines[i]) for i in bottom})
-    running_parts = sum(1 for top, _ in edges.values() if any(_RUNNING_PART.match(lines[i].plain) for i in top)) >= max(
-        6, count // 2
-    )
-    needed = max(3, -(-count * 3 // 10))
-    marked = list(lines)
-    seen: set[str] = set()
+    def __init__(self, lines: Sequence[Line], edges: Sequence[tuple[list[int], list[int]]]) -> None:
+        self.lines = lines
+        self.tops = Counter(shape for top, _ in edges for shape in {_shape(lines[i]) for i in top})
+        self.bottoms = Counter(shape for _, bottom in edges for shape in {_shape(lines[i]) for i in bottom})
+        self.needed = max(3, -(-len(edges) * 3 // 10))
+        with_part = sum(1 for top, _ in edges if any(_RUNNING_PART.match(lines[i].plain) for i in top))
+        self.running_parts = with_part >= max(6, len(edges) // 2)
+        self.seen: set[str] = set()
 
-    def furniture(index: int, shapes: Counter[str], *, top: bool) -> str:
-        line = lines[index]
+    def has_number(self, top: Sequence[int], bottom: Sequence[int]) -> bool:
+        """Whether a page number, alone or in a running line, stands at either edge of a page."""
+        return any(
+            _NUMBER_LINE.match(self.lines[i].plain)
+            or (_DIGITS.search(self.lines[i].text) and shapes[_shape(self.lines[i])] >= self.needed)
+            for edge, shapes in ((top, self.tops), (bottom, self.bottoms))
+            for i in edge
+        )
+
+    def reason(self, index: int, *, top: bool, numbered: bool) -> str:
+        """Why the line at `index` is furniture, or "" if it is not."""
+        line = self.lines[index]
         text = line.plain
-        if len(text) > _LONGEST_FURNITURE or _inside_table(lines, index):
+        repeats = (self.tops if top else self.bottoms)[_shape(line)]
+        if len(text) > _LONGEST_FURNITURE or _inside_table(self.lines, index):
             return ""
         if _NUMBER_LINE.match(text):
             return "page_number"
-        if _CONTENTS_LINK.match(text) and (line.linked or shapes[_shape(line)] >= 3):
+        if _CONTENTS_LINK.match(text) and (line.linked or repeats >= 3):
             return "contents_link"
+        running = "running_header" if top else "running_footer"
         if top and _RUNNING_CONTINUED.match(text):
-            return "running_header"
-        if top and running_parts and (_RUNNING_PART.match(text) or _RUNNING_ITEM.match(text)):
-            return "running_header"
-        if shapes[_shape(line)] >= needed:
-            if text not in seen and not _DIGITS.search(text):
-                seen.add(text)
-                return ""
-            return "running_header" if top else "running_footer"
-        return ""
+            return running
+        if top and self.running_parts and (_RUNNING_PART.match(text) or _RUNNING_ITEM.match(text)):
+            return running
+        if repeats < self.needed or not numbered:
+            return ""
+        if text not in self.seen and not _DIGITS.search(text):
+            self.seen.add(text)
+            return ""
+        return running
 
-    for top, bottom in edges.values():
-        for indices, shapes, is_top in ((top, tops, True), (bottom, bottoms, False)):
+
+def drop_furniture(lines: Sequence[Line]) -> list[Line]:
+    """Mark page numbers, running headers and footers, and contents links at the edges of real pages as dropped.
+
+    A running line has to repeat, digits aside, on at least three pages and on three in ten of them, and to stand on
+    a page that is numbered; its first occurrence stays, unless it holds a page number, since it may be the heading
+    that the others repeat. Nothing but the outermost lines of a page is looked at, and the search stops at the first
+    line that is not furniture.
+    """
+    edges = _edges(lines)
+    if len(edges) < 2:
+        return list(lines)
+    furniture = _Furniture(lines, edges)
+    marked = list(lines)
+    for top, bottom in edges:
+        numbered = furniture.has_number(top, bottom)
+        for indices, is_top in ((top, True), (bottom, False)):
             for index in indices:
-                reason = furniture(index, shapes, top=is_top)
+                reason = furniture.reason(index, top=is_top, numbered=numbered)
                 if not reason:
                     break
                 marked[index] = replace(lines[index], dropped=reason)
