@@ -10,7 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,6 +20,9 @@ from rich.table import Table
 from zeroth_assets import __version__
 from zeroth_assets.errors import SettingsError, ZerothError
 from zeroth_assets.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from zeroth_assets.store.connect import Database
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -124,12 +128,10 @@ def metrics(
 
 @db.command("start")
 def db_start(as_json: Json = False) -> None:
-    """Start the embedded server, or check the external one, and bring its schema up to date."""
-    from zeroth_assets.store.connect import open_database
-
+    """Start the embedded server, or check the external one, and make roles and databases where they are absent."""
     settings = load_settings()
-    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
-    _db_status(settings, as_json, database)
+    _database(settings)
+    _db_status(settings, as_json)
 
 
 @db.command("stop")
@@ -151,7 +153,7 @@ def db_stop() -> None:
 @db.command("status")
 def db_status(as_json: Json = False) -> None:
     """Say whether the database answers, its versions and where it lies. Exit code 3 when it does not run."""
-    _db_status(load_settings(), as_json, None)
+    _db_status(load_settings(), as_json)
 
 
 @db.command("psql", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -160,23 +162,21 @@ def db_psql(
     role: Annotated[str, typer.Option(help="admin, owner, loader or app.")] = "app",
 ) -> None:
     """Open psql as a role, `app` by default: it sees what a query sees. Further arguments go to psql."""
-    from zeroth_assets.store.binaries import find_psql
-    from zeroth_assets.store.connect import open_database
+    from zeroth_assets.store.shell import psql_command
 
     settings = load_settings()
-    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
-    program, variables = find_psql(settings.pg_bin), {**os.environ, **database.libpq_environment(role)}
-    raise typer.Exit(subprocess.run([str(program), *context.args], env=variables, check=False).returncode)
+    arguments, variables = psql_command(_database(settings), role, settings.pg_bin)
+    done = subprocess.run([*arguments, *context.args], env={**os.environ, **variables}, check=False)
+    raise typer.Exit(done.returncode)
 
 
 @db.command("migrate")
 def db_migrate(as_json: Json = False) -> None:
     """Apply the migrations that the database lacks."""
-    from zeroth_assets.store.connect import open_database
     from zeroth_assets.store.migrate import migrate
 
     settings = load_settings()
-    report = migrate(open_database(settings.state_dir, settings.database_url, settings.pg_bin))
+    report = migrate(_database(settings), corpus=settings.corpus)
     if as_json:
         emit({"applied": list(report.applied), "already": list(report.already)})
     else:
@@ -219,16 +219,29 @@ def corpus_tenants(as_json: Json = False) -> None:
     out.print(table)
 
 
-def _db_status(settings: Settings, as_json: bool, database: Any) -> None:
+def _database(settings: Settings) -> Database:
+    from zeroth_assets.store.connect import open_database
+
+    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
+    database.ensure_databases()
+    return database
+
+
+def _db_status(settings: Settings, as_json: bool) -> None:
+    from zeroth_assets.store.connect import external_database
     from zeroth_assets.store.server import status
 
-    report = status(settings.state_dir, settings.database_url)
-    if as_json:
-        emit(report.as_dict())
+    if settings.database_url:
+        database = external_database(settings.database_url, settings.state_dir)
+        report = {"state": "running", "place": repr(database), **asdict(database.ensure_databases())}
     else:
-        for name, value in report.as_dict().items():
-            out.print(f"{name}: {value}", highlight=False)
-    if not report.running:
+        report = asdict(status(settings.state_dir))
+    if as_json:
+        emit(report)
+    else:
+        for name, value in report.items():
+            out.print(f"{name}: {'' if value is None else value}", highlight=False, soft_wrap=True)
+    if report["state"] != "running":
         raise typer.Exit(3)
 
 

@@ -23,6 +23,7 @@ from zeroth_assets.corpus.manifest import Manifest
 from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.corpus.raw import raw_path
 from zeroth_assets.corpus.tenants import TENANTS_VERSION
+from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import ArtefactError, TenantError
 from zeroth_assets.settings import CHUNK_SETS, SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
@@ -93,6 +94,7 @@ class Planner:
         store: ArtefactStore,
         manifest: Manifest,
         *,
+        model: ModelFiles,
         raw_dir: Path,
         migrations_digest: str,
         schema_version: str | None = None,
@@ -101,6 +103,7 @@ class Planner:
         self._settings = settings
         self._store = store
         self._manifest = manifest
+        self._model = model
         self._raw_dir = raw_dir
         self._migrations_digest = migrations_digest
         self._schema_version = schema_version
@@ -259,13 +262,17 @@ class Planner:
         return _digest(sorted([r.document_id, r.sha256] for r in self._manifest.records if r.source == source))
 
     def _tokenizer(self) -> dict[str, Any]:
-        return {"model": self._settings.model, "revision": self._settings.model_revision}
+        return {
+            "model": self._model.name,
+            "revision": self._model.revision,
+            "weights_sha256": self._model.weights_sha256,
+        }
 
     def _encoder(self) -> dict[str, Any]:
         settings = self._settings
         return {
             **self._tokenizer(),
-            "pooling": settings.pooling,
+            "pooling": self._model.pooling,
             "max_tokens": settings.max_tokens,
             "engine": settings.engine,
             "precision": settings.precision,

@@ -1,7 +1,5 @@
 """Chunks: what belongs here is one asset per chunk set, partitioned by tenant, with its blocking checks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg

@@ -1,7 +1,6 @@
 """The corpus: what belongs here is the assets from the manifest to the tenants, with their checks."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -104,7 +103,7 @@ def corpus_manifest(context: dg.AssetExecutionContext, project: Project) -> dg.M
         )
     ],
 )
-def raw_documents(context: dg.AssetExecutionContext, project: Project) -> dg.MaterializeResult[Any]:
+def raw_documents(context: dg.AssetExecutionContext, project: Project) -> Iterator[dg.MaterializeResult[Any]]:
     """Fetch what is missing; one document's failure never stops another."""
     source = context.partition_key
     settings = project.settings
@@ -141,7 +140,7 @@ def raw_documents(context: dg.AssetExecutionContext, project: Project) -> dg.Mat
             "documents": md.markdown_table(missing.select("document_id", "cause"), limit=50),
         },
     )
-    return md.result(
+    yield md.result(
         sidecar,
         {
             **report.counts,
@@ -175,7 +174,7 @@ def _raw_row(project: Project, record: ManifestRecord, outcome: dict[str, Any]) 
         )
     ],
 )
-def parsed_documents(context: dg.AssetExecutionContext, project: Project) -> dg.MaterializeResult[Any]:
+def parsed_documents(context: dg.AssetExecutionContext, project: Project) -> Iterator[dg.MaterializeResult[Any]]:
     """Parse the current version of every document that is on disk; unchanged documents are taken over."""
     source = context.partition_key
     recipe = project.planner().recipe("parsed_documents", source)
@@ -207,7 +206,7 @@ def parsed_documents(context: dg.AssetExecutionContext, project: Project) -> dg.
         metadata={"failed": failures.height, "documents": md.markdown_table(failures, limit=50)},
     )
     quality = quality_frame(list(report.documents))
-    return md.result(
+    yield md.result(
         sidecar,
         {"parsed": report.parsed, "taken over": report.reused, "quality": md.markdown_table(quality)},
         [check],

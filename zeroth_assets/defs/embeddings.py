@@ -1,7 +1,5 @@
 """Embeddings: what belongs here is one asset per chunk set, partitioned by tenant, with its blocking checks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg
@@ -10,8 +8,7 @@ from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.partitions import tenants
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.embedding import embed_with_memo
-from zeroth_assets.embedding.verify import vector_checks
+from zeroth_assets.embedding import embed_with_memo, vector_checks
 from zeroth_assets.errors import EmbeddingError
 from zeroth_assets.settings import CHUNK_SETS
 
@@ -49,13 +46,12 @@ def embedding_asset(chunk_set: str) -> dg.AssetsDefinition:
         chunks = project.store.read_frame(f"chunks_{chunk_set}", tenant, columns=["text", "token_count"])
         encoder = project.encoder
         report = embed_with_memo(chunks["text"].to_list(), encoder, project.memo, progress=progress_of(context))
-        found = vector_checks(report.vectors, encoder.dimension)
-        truncated = int((chunks["token_count"] > encoder.fingerprint.max_tokens).sum())
+        found = vector_checks(report.vectors, chunks["token_count"], encoder.fingerprint.max_tokens)
         counts = {
-            "unit_norm": found.off_norm,
+            "unit_norm": found.not_unit,
             "finite": found.not_finite,
-            "no_zero_row": found.zero_rows,
-            "nothing_truncated": truncated,
+            "no_zero_row": found.zero,
+            "nothing_truncated": found.truncated,
             "one_vector_a_chunk": abs(report.vectors.shape[0] - chunks.height),
         }
         results = [

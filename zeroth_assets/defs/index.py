@@ -1,7 +1,5 @@
 """The index: what belongs here is the schema and one tenant index per chunk set, partitioned by tenant."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg
@@ -45,7 +43,7 @@ def database_schema(context: dg.AssetExecutionContext, project: Project) -> dg.M
     versions = project.database.ensure_databases()
     report = migrate(project.database, corpus=project.settings.corpus)
     for chunk_set in CHUNK_SETS:
-        ensure_chunk_set(project.database, chunk_set, project.dimension)
+        ensure_chunk_set(project.database, chunk_set, project.model.dimension)
     frame = pl.DataFrame([(f.revision, f.sha256) for f in read_migrations()], schema=MIGRATION_SCHEMA, orient="row")
     recipe = project.planner().recipe("database_schema")
     sidecar = project.store.write_frame(
@@ -53,7 +51,7 @@ def database_schema(context: dg.AssetExecutionContext, project: Project) -> dg.M
     )
     return md.result(
         sidecar,
-        {"applied now": len(report.applied), "PostgreSQL": versions.server, "pgvector": versions.vector},
+        {"applied now": len(report.applied), "PostgreSQL": versions.postgres, "pgvector": versions.pgvector},
     )
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import dagster as dg
 
 from zeroth_assets.artefacts import ArtefactStore
+from zeroth_assets.chunking import FastTokenizer
 from zeroth_assets.corpus.manifest import Manifest, load_manifest
-from zeroth_assets.embedding import Encoder, Memo, load_encoder
+from zeroth_assets.embedding import Encoder, Memo, ModelFiles, find_model, load_encoder
 from zeroth_assets.planning import Planner
 from zeroth_assets.settings import Settings, read_settings
 from zeroth_assets.store.connect import Database, open_database
@@ -53,6 +54,16 @@ class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
         return _database(self.settings)
 
     @property
+    def model(self) -> ModelFiles:
+        """The model's files, found and checked once per process; nothing is loaded."""
+        return _model(self.settings)
+
+    @property
+    def tokenizer(self) -> FastTokenizer:
+        """The model's own tokenizer."""
+        return _tokenizer(self.settings)
+
+    @property
     def encoder(self) -> Encoder:
         """The encoder, loaded once per process."""
         return _encoder(self.settings)
@@ -69,6 +80,7 @@ class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
             self.settings,
             self.store,
             self.manifest,
+            model=self.model,
             raw_dir=self.raw_dir,
             migrations_digest=migrations_digest(),
             schema_version=applied_digest(database),
@@ -91,6 +103,16 @@ def _database(settings: Settings) -> Database:
     database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
     database.ensure_databases()
     return database
+
+
+@functools.cache
+def _model(settings: Settings) -> ModelFiles:
+    return find_model(settings.model, settings.model_revision, settings.pooling)
+
+
+@functools.cache
+def _tokenizer(settings: Settings) -> FastTokenizer:
+    return _model(settings).tokenizer()
 
 
 @functools.cache

@@ -4,8 +4,6 @@ Off until a person switches it on in the UI. The tick's job runs the same plan a
 its own: a run per source, then a run per tenant that changed, each of them seen in the UI.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -35,7 +35,7 @@ def serve(settings: Settings, *, host: str, port: int, webserver: bool, daemon: 
         raise SettingsError("Neither web server nor daemon is wanted", remedy="leave out one of the two --no- options")
     if webserver:
         _check_port(host, port)
-    was_running = embedded.status(settings.state_dir, settings.database_url).running
+    was_running = embedded.status(settings.state_dir).state == "running"
     project = Project()
     instance = open_instance(settings, project.database)
     for run_id in close_orphans(instance, settings):

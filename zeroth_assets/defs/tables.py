@@ -82,12 +82,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
     star = "*" if row["trivial"] else ""
     return [
         row["tenant"],
-        f"{row['rows']:,}",
+        f"{row['tenant_rows']:,}",
         str(row["ef_search"]),
         f"{row['recall']:.3f}{star}",
-        f"[{row['low']:.3f}, {row['high']:.3f}]".replace("[", "\\["),
-        str(row["n"]),
-        str(row["queries_short"]),
-        f"{row['p50_ms']:.2f}",
-        f"{row['p95_ms']:.2f}",
+        f"[{row['recall_low']:.3f}, {row['recall_high']:.3f}]".replace("[", "\\["),
+        str(row["queries"]),
+        str(row["short_queries"]),
+        f"{row['latency_p50_ms']:.2f}",
+        f"{row['latency_p95_ms']:.2f}",
     ]

@@ -1,0 +1,126 @@
+"""Evaluation: what belongs here is recall of each tenant's index, one asset per chunk set, partitioned by tenant."""
+
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from zeroth_assets.corpus.model import documents_to_frame
+from zeroth_assets.defs import metadata as md
+from zeroth_assets.defs.chunks import tenant_documents
+from zeroth_assets.defs.partitions import all_of, tenants
+from zeroth_assets.defs.progress import progress_of
+from zeroth_assets.defs.resources import Project
+from zeroth_assets.evaluation.ann_recall import measure_ann_recall
+from zeroth_assets.evaluation.ann_report import FIGURE_SCHEMA, LATENCY, TRUTH, recall_verdict, verdict
+from zeroth_assets.evaluation.plots import plot_ann_recall
+from zeroth_assets.evaluation.queries import sample_queries
+from zeroth_assets.planning import EF_SEARCH
+from zeroth_assets.settings import CHUNK_SETS
+
+GROUP = "evaluation"
+SHOWN = ["ef_search", "recall", "recall_low", "recall_high", "interval_method", "queries", "rows_min", "short_queries"]
+SHOWN += ["empty_queries", "latency_p50_ms", "latency_p95_ms", "plan_node", "trivial"]
+
+
+def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
+    """The asset `ann_recall_<chunk_set>`."""
+    name = f"ann_recall_{chunk_set}"
+
+    @dg.asset(
+        name=name,
+        partitions_def=tenants,
+        deps=[f"tenant_index_{chunk_set}", all_of("parsed_documents"), "tenant_assignments"],
+        group_name=GROUP,
+        kinds={"postgres", "numpy"},
+        owners=md.OWNERS,
+        description=(
+            "Recall@10 of the tenant's HNSW against exact search, as zeroth_app under its policy, over hnsw.ef_search. "
+            "Queries are sentences sampled from the tenant's own documents, not a golden set."
+        ),
+        metadata={"dagster/column_schema": md.column_schema(FIGURE_SCHEMA)},
+        check_specs=[
+            dg.AssetCheckSpec(
+                "figures_are_honest",
+                asset=name,
+                blocking=True,
+                partitions_def=tenants,
+                description="No truth query used an index, and none of the measured avoided it.",
+            ),
+            dg.AssetCheckSpec(
+                "recall_reaches_floor",
+                asset=name,
+                partitions_def=tenants,
+                description="The interval of recall@10 at ef_search 40 does not lie below 0.95.",
+            ),
+        ],
+    )
+    def ann_recall(context: dg.AssetExecutionContext, project: Project) -> Any:
+        tenant, settings = context.partition_key, project.settings
+        recipe = project.planner().recipe(name, tenant)
+        documents = documents_to_frame(tenant_documents(project, tenant))
+        queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
+        encoder = project.encoder
+        report = measure_ann_recall(
+            project.database,
+            chunk_set=chunk_set,
+            tenant_key=tenant,
+            queries=encoder.encode_queries(queries["text"].to_list()),
+            seed=settings.seed,
+            dimension=encoder.dimension,
+            fingerprint_digest=encoder.fingerprint.digest,
+            ef_search=EF_SEARCH,
+            resamples=settings.resamples,
+            progress=progress_of(context),
+        )
+        honest, reached = verdict(report), recall_verdict(report)
+        results = [
+            dg.AssetCheckResult(
+                check_name="figures_are_honest",
+                passed=honest.ok,
+                metadata={"problems": "; ".join(honest.problems) or "none"},
+            ),
+            dg.AssetCheckResult(
+                check_name="recall_reaches_floor",
+                passed=reached.ok and not reached.warnings,
+                severity=dg.AssetCheckSeverity.WARN if reached.ok else dg.AssetCheckSeverity.ERROR,
+                metadata={"found": "; ".join((*reached.problems, *reached.warnings)) or "reached"},
+            ),
+        ]
+        if not honest.ok:
+            yield from results
+            raise dg.Failure(
+                description=f"The figures of {name} {tenant} are withheld: {'; '.join(honest.problems)}",
+                allow_retries=False,
+            )
+        per_query = report.per_query.with_columns(pl.col("query").map_elements(lambda i: queries["query_id"][i]))
+        sidecar = project.store.write_frame(
+            report.figures,
+            name,
+            tenant,
+            **recipe.about(
+                f"Recall of the HNSW index over the {chunk_set} chunks of tenant {tenant}, by ef_search.",
+                measure_ann_recall,
+                truth=TRUTH,
+                latency=LATENCY,
+                fingerprint_digest=encoder.fingerprint.digest,
+                per_query=per_query.select("ef_search", "query", "recall", "rows").to_dict(as_series=False),
+            ),
+        )
+        yield md.result(
+            sidecar,
+            {
+                "recall by ef_search": md.png(plot_ann_recall(report.figures), f"recall by ef_search of {tenant}"),
+                "figures": md.markdown_table(report.figures.select(SHOWN)),
+                "truth": TRUTH,
+                "latency": LATENCY,
+                "queries": f"{queries.height} sentences sampled with seed {settings.seed}",
+                "index build": report.build.index_build_id,
+            },
+            results,
+        )
+
+    return ann_recall
+
+
+assets: list[dg.AssetsDefinition] = [ann_recall_asset(chunk_set) for chunk_set in CHUNK_SETS]
