@@ -18,6 +18,7 @@ from zeroth_assets.corpus.text import iter_lines
 
 _GAP_PENALTY = 2.5
 _TABLE_CHARACTERS_PER_ENTRY = 250
+_SHORT_LINE = 80
 _LONG_CLAUSE = 6_000
 _CONTENTS = re.compile(r"\b(?:TABLE OF CONTENTS|Table of Contents)\b|^\s*(?:CONTENTS|INDEX)\s*$")
 _LETTERED = re.compile(r"^\s*\((?P<letter>[a-z]|[a-z]{2})\)\s+(?P<title>\S.*)$")
@@ -27,7 +28,7 @@ def find_headings(text: str) -> list[PlacedHeading]:
     """Openings of sections as (start, number, title, level, kind), in document order."""
     lines = list(iter_lines(text))
     found = [f for index in range(len(lines)) if (f := numbered(lines, index)) is not None]
-    found.extend(f for start, line in lines if len(line) > 160 for f in inline(start, line))
+    found.extend(f for start, line in lines if len(line) > _SHORT_LINE for f in inline(start, line))
     found.sort(key=lambda f: f.start)
     found = _without_contents(lines, found)
     parts = exhibits(lines)
@@ -74,16 +75,15 @@ def _scope(found: Sequence[Found], *, depth: int) -> list[PlacedHeading]:
     if not articles:
         roman = _chain([f for f in found if f.scheme == "roman"])
         articles = roman if len(roman) >= 3 else []
-    chosen = _chain(clauses)
+    readings = [_chain(clauses)]
     if articles:
-        bounds = [*(a.start for a in articles), float("inf")]
-        each = [
-            f
-            for begin, end in itertools.pairwise(bounds)
-            for f in _chain([c for c in clauses if begin <= c.start < end])
-        ]
-        if sum(f.weight for f in each) > 1.2 * sum(f.weight for f in chosen):
-            chosen = each
+        bounds = [*(article.start for article in articles), float("inf")]
+        spans = list(itertools.pairwise(bounds))
+        # Numbers may start again in each article, or count through it: 2.1 comes after "ARTICLE II", which is its 2.
+        readings.append([f for begin, end in spans for f in _chain([c for c in clauses if begin <= c.start < end])])
+        both = sorted([*articles, *(c for c in clauses if len(c.key) > 1)], key=lambda f: f.start)
+        readings.append([f for f in _chain(both) if f.scheme == "clause"])
+    chosen = max(readings, key=lambda reading: sum(f.weight for f in reading))
     below = depth + bool(articles)
     headings: list[PlacedHeading] = [(a.start, a.number, a.title, depth + 1, "article") for a in articles]
     headings.extend((c.start, c.number, c.title, below + len(c.key), "clause") for c in chosen)
@@ -153,4 +153,8 @@ def _unnumbered(lines: Sequence[Line], taken: set[int]) -> list[PlacedHeading]:
 
 
 def _in_capitals(words: Sequence[str]) -> bool:
-    return all(word[0].isupper() or word.lower() in SMALL_WORDS for word in words) and len(words[0]) > 2
+    return (
+        words[0][0].isupper()
+        and all(word[0].isupper() or word.lower() in SMALL_WORDS for word in words)
+        and len(words[0]) > 2
+    )

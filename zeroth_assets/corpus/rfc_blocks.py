@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from zeroth_assets.corpus.model import Block, BlockKind
 
-_MARKER = re.compile(r"^(?:[-*+o•]\s+|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]\s+|\[[\w.:/ -]{1,30}\]\s+)\S")
+# A capital with a full stop opens a name in the authors' addresses far more often than an item.
+_MARKER = re.compile(r"^(?:[-*+o•]\s+|\(?(?:\d{1,3}|[a-z]|[ivx]{1,4})[.)]\s+|\(?[A-Z]\)\s+|\[[\w.:/ -]{1,30}\]\s+)\S")
 _BORDER = re.compile(r"^\s*[+|][-=+|]{3,}[+|]$")
 _BITS = re.compile(r"(?:\+-){4,}")
 _ROW = re.compile(r"^\s*\|.*\|$")
