@@ -24,6 +24,8 @@ _FALLBACKS = {
 }  # fmt: skip
 _SPELLINGS = (("icence", "icense"), ("ICENCE", "ICENSE"), ("efence", "efense"), ("colour", "color"), ("abour", "abor"))
 _MONTHS = ("January", "March", "April", "May", "September", "November")
+CLAUSE_WORDS = 45
+_SMALL = frozenset({"The", "A", "In", "After", "Three", "Such"})
 _ROMAN = ((10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"))
 
 
@@ -93,14 +95,16 @@ def write_contract(contract: Contract, style: int, variants: Chooser) -> str:
     parts = [_opening(contract, chooser)]
     for number, title in enumerate(titles, 1):
         if title == "Definitions":
-            clauses = ["In this Agreement, words that are capitalized have these meanings.", *contract.definitions]
+            clauses = ["In this Agreement, words that are capitalized have these meanings."]
+            clauses[0] += "".join(f"\n\n{definition}" for definition in contract.definitions)
         elif title == "Particular Terms":
             clauses = list(contract.special)
         else:
             text = next((a.partition(". ")[2] for a in _TYPES[contract.kind] if a.startswith(f"{title}. ")), None)
             if text is None:
                 text = variants.deal(title, _CLAUSES[title])
-            clauses = [c[:1].upper() + c[1:] for c in drafted(fill(text, chooser, slots)).split(" // ")]
+            said = [c[:1].upper() + c[1:] for c in drafted(fill(text, chooser, slots)).split(" // ")]
+            clauses = _grouped(said)
         parts.append(_article(number, title, clauses, style))
     parts += [_signatures(contract, style), _exhibit("A", contract, chooser, slots)]
     parts.append(_exhibit("B", contract, chooser, slots))
@@ -128,7 +132,7 @@ def _opening(contract: Contract, chooser: Chooser) -> str:
         f'{s["p1full"]} ("{s["p1"]}"), and {s["p2full"]} ("{s["p2"]}").'
     )
     territory = f'"Territory" means {s["terr"]}.'
-    recitals = [f"WHEREAS, {recital}" for recital in contract.recitals]
+    recitals = [f"WHEREAS, {_running(recital)}" for recital in contract.recitals]
     close = chooser.pick(
         (
             f"NOW, THEREFORE, in consideration of the promises below, the parties agree as follows. {territory}",
@@ -137,6 +141,23 @@ def _opening(contract: Contract, chooser: Chooser) -> str:
     )
     fiction = "This document is fiction, written as sample data. The parties do not exist."
     return "\n\n".join([contract.name.upper(), title, fiction, intro, "RECITALS", *recitals, close])
+
+
+def _running(sentence: str) -> str:
+    """A sentence as it goes on after a comma: articles and prepositions lose their capital, names keep it."""
+    first = sentence.split(" ", 1)[0]
+    return sentence[:1].lower() + sentence[1:] if first in _SMALL else sentence
+
+
+def _grouped(sentences: list[str]) -> list[str]:
+    """Sentences joined into clauses of some length: contracts do not number every sentence."""
+    clauses = [sentences[0]]
+    for sentence in sentences[1:]:
+        if len(clauses[-1].split()) < CLAUSE_WORDS:
+            clauses[-1] += f" {sentence}"
+        else:
+            clauses.append(sentence)
+    return clauses
 
 
 def _article(number: int, title: str, clauses: list[str], style: int) -> str:
@@ -151,7 +172,8 @@ def _article(number: int, title: str, clauses: list[str], style: int) -> str:
         letters = "abcdefghij"
         lines += [f"({letters[i]}) {clause}" for i, clause in enumerate(clauses)]
     if style == 1:
-        wrapped = [textwrap.fill(line, 78, initial_indent="     " if i else "") for i, line in enumerate(lines)]
+        pieces = [piece for line in lines for piece in line.split("\n\n")]
+        wrapped = [textwrap.fill(line, 78, initial_indent="     " if i else "") for i, line in enumerate(pieces)]
         return "\n\n".join(wrapped)
     return "\n\n".join(lines)
 

@@ -172,14 +172,14 @@ def _filings() -> Iterator[SampleDocument]:
     quill, tide, ferry = (read_company(name) for name in ("quillfeather", "tidewrack", "brackenridge"))
     for year, filed in ((2021, "2021-12-03"), (2022, "2022-12-02")):
         cover = Cover(quill, year, "10-K", filed, f"9900417001-{year % 100}-000011")
-        yield _filing(cover, filing_html.render(cover, full_report(quill, year, 22)), f"{year}-09-30")
+        yield _filing(cover, filing_html.render(cover, full_report(quill, year, 26)), f"{year}-09-30")
     cover = Cover(quill, 2022, "10-K/A", "2023-01-20", "9900417001-23-000002")
     yield _filing(cover, filing_html.render(cover, amendment(quill, 2022)), "2022-09-30")
     cover = Cover(tide, 2018, "10-K", "2019-03-15", "9900835001-19-000005")
-    yield _filing(cover, filing_html.render(cover, full_report(tide, 2018, 24)), "2018-12-31")
+    yield _filing(cover, filing_html.render(cover, full_report(tide, 2018, 28)), "2018-12-31")
     cover = Cover(tide, 2019, "10-K", "2020-03-13", "9900835001-20-000007")
     embedded = next(text for contract, text in _contract_texts() if contract.name == EMBEDDED)
-    page = filing_html.render(cover, full_report(tide, 2019, 24), as_paragraphs(embedded), "EXHIBIT 10.1")
+    page = filing_html.render(cover, full_report(tide, 2019, 28), as_paragraphs(embedded), "EXHIBIT 10.1")
     yield _filing(cover, page, "2019-12-31")
     for year, filed in ((1995, "1996-03-22"), (1996, "1997-03-21")):
         cover = Cover(ferry, year, "10-K", filed, f"9900062001-{filed[2:4]}-000004")

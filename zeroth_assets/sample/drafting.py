@@ -35,7 +35,7 @@ _HABITS: tuple[tuple[str, ...], ...] = (
     ("if", "in the event that", "where"),
     ("If", "In the event that", "Where"),
     ("unless", "except where", "save where"),
-    ("because", "since", "for the reason that"),
+    ("because", "since", "as"),
 )
 
 
@@ -43,7 +43,9 @@ def drafting_style(chooser: Chooser) -> Callable[[str], str]:
     """A function that rewrites a clause in one firm's habits."""
     chosen = {words[0]: chooser.pick(words) for words in _HABITS}
     longest_first = sorted(chosen, key=len, reverse=True)
-    pattern = re.compile(r"\b(" + "|".join(re.escape(words) for words in longest_first) + r")\b(?! part| side| not)")
+    words = "|".join(re.escape(habit) for habit in longest_first)
+    # "no more than" and "because of" are phrases of their own; "the other party" is already whole.
+    pattern = re.compile(rf"(?<!no )(?<!not )\b({words})\b(?! part| side| not| of)")
 
     def rewrite(clause: str) -> str:
         return pattern.sub(lambda match: chosen[match[1]], clause)

@@ -130,7 +130,7 @@ def _addresses(sheet: RfcSheet) -> list[str]:
     rows = ["Authors' Addresses"]
     for name, place in sheet.authors:
         mail = re.sub(r"[^a-z]+", ".", name.lower()).strip(".")
-        host = re.sub(r"[^a-z]+", "-", place.lower()).strip("-")
+        host = "-".join(re.findall(r"[a-z]{4,}", place.lower())[:2])
         rows += ["", f"   {name}", f"   {place}", f"   Email: {mail}@{host}.example"]
     return rows
 

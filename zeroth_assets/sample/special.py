@@ -135,7 +135,7 @@ _LANTERN = """
 
 
 Lantern Signalling                                      E. Wickerby, Ed.
-Request for Comments: 90201                         Society of Lamplighters
+Request for Comments: 90201                      Society of Lamplighters
 Category: Informational                                 February 2020
 ISSN: 0000-0000
 
@@ -174,8 +174,8 @@ Table of Contents
 
 3.  Security Considerations
 
-   Anyone can hang three lanterns.  In nine years of records there is one
-   false signal, hung by students, and it was recognised because the
+   Anyone can hang three lanterns.  In nine years of records there is
+   one false signal, hung by students, and it was recognised because the
    amber lantern was a pumpkin.
 
    This document is fiction: it was written as sample data.
