@@ -21,8 +21,8 @@ def test_each_role_gets_a_password_of_its_own_and_keeps_it(home: Path) -> None:
     made = ensure_passwords(home)
     assert set(made) == set(Role)
     assert len({secret.reveal() for secret in made.values()}) == len(Role)
-    assert ensure_passwords(home) == made
     assert stat.S_IMODE(password_file(home).stat().st_mode) == 0o600
+    assert ensure_passwords(home) == made
     assert [path.name for path in (home / "postgres").iterdir()] == ["passwords.json"]
 
 

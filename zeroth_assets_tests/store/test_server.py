@@ -160,6 +160,27 @@ def test_the_server_of_another_home_is_not_taken_for_ones_own(home: Path, databa
     assert server.status(database.home) == theirs
 
 
+def test_a_copy_of_a_home_gets_a_server_of_its_own_and_the_original_runs_on(home: Path) -> None:
+    original = server.start(home)
+    copy = make_home("copy")
+    with embedded_database(home).admin(dbname="postgres") as conn:
+        # Only a copy of a running data directory, not a backup: it brings the pid file and the name along.
+        conn.execute("checkpoint")
+        _copy_tree(home, copy)
+        try:
+            assert server.status(copy).state == "stopped"
+            assert not server.stop(copy)
+            assert server.start(copy).port != original.port
+            assert conn.execute("select 1").fetchone() == (1,)
+            assert server.status(home) == original
+        finally:
+            remove_home(copy)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
+
+
 def test_a_server_that_does_not_start_shows_its_log_and_a_remedy(home: Path) -> None:
     folder = _stopped(home)
     own = folder / "data" / "user.conf"
