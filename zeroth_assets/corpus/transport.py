@@ -7,6 +7,7 @@ are counted where they arrive.
 
 from __future__ import annotations
 
+import functools
 import ssl
 from collections.abc import Iterable
 from typing import Any
@@ -87,11 +88,17 @@ class _TalliedBackend(httpcore.SyncBackend):
         return TalliedStream(super().connect_tcp(host, port, timeout, local_address, socket_options))
 
 
+@functools.cache
+def _default_context() -> ssl.SSLContext:
+    """Certificates of the authorities that are trusted, read once per process: it takes longer than a document."""
+    return httpx.create_ssl_context()
+
+
 class TallyingTransport(httpx.HTTPTransport):
     """httpx's own transport over counted connections."""
 
-    def __init__(self, verify: ssl.SSLContext | bool = True, connections: int = 16) -> None:
-        context = verify if isinstance(verify, ssl.SSLContext) else httpx.create_ssl_context(verify=verify)
+    def __init__(self, context: ssl.SSLContext | None = None, connections: int = 16) -> None:
+        context = context or _default_context()
         super().__init__(verify=context)
         self._pool.close()
         self._pool = httpcore.ConnectionPool(
