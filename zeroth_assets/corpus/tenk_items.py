@@ -28,7 +28,6 @@ _PART = re.compile(r"^[^\w\s]{0,3}\s*part\s+(?P<part>I{1,3}|IV)\b(?P<rest>.*)$",
 _PART_REST = re.compile(r"^[\s.,:;*\-–—]*(?:$|\(?continued\)?|(?:financial|other) information|item\b)", re.IGNORECASE)
 _ENDS_WITH_PAGE = re.compile(r"(?:[\s.\t]|^)(?:\d{1,3}|[A-Z]-\d{1,3}|n/?a)\s*$", re.IGNORECASE)
 _PAGE_CELL = re.compile(r"^(?:[\divxlA-F\-–,\s()*&]+|(?:not applicable|none|n/?a)\.?|\([a-z]\))$", re.IGNORECASE)
-_CONTINUED = re.compile(r"\(?\bcont(?:inued|[’']?d|\.)", re.IGNORECASE)
 _OPEN_END = re.compile(r"(?:\b(?:and|on|of|the|for|with|in|to|or|related|a|by|from|about)|[,;&\-–])$", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _RUN_IN = re.compile(r"^(.{3,160}?)(?:\.\s+(?=[A-Z“\"(])|:\s|\s?—\s?|\s-{1,2}\s)", re.DOTALL)
@@ -56,7 +55,6 @@ class _Candidate:
     heading: Heading
     known_title: bool
     contents_like: int
-    continued: bool
 
     @property
     def ranks(self) -> tuple[int, int]:
@@ -97,7 +95,7 @@ def _candidate(lines: Sequence[Line], index: int) -> _Candidate | None:
     title, last = _whole_title(lines, title, last)
     printed = " ".join(match["numbers"].split())
     heading = Heading("item", numbers, printed, title, index, last)
-    return _Candidate(heading, known, _contents_like(line, match["title"]), bool(_CONTINUED.search(line.plain)))
+    return _Candidate(heading, known, _contents_like(line, match["title"]))
 
 
 def _may_be_title(title: str, *, known: bool, marked: bool) -> bool:
@@ -189,7 +187,6 @@ def _scores(lines: Sequence[Line], candidates: Sequence[_Candidate]) -> list[flo
         score += min(3.0, math.log10(1 + words[at]))
         score -= 2.5 * candidate.contents_like
         score -= 4.0 if line.row and tables[line.table] >= 4 else 0.0
-        score -= 3.0 if candidate.continued else 0.0
         score -= 4.0 if in_contents[at] else 0.0
         scores.append(score)
     return scores

@@ -193,6 +193,7 @@ def test_a_submission_of_the_nineties_gives_items_from_its_report_and_exhibits_a
         ("exhibit", "EX-13 ANNUAL REPORT"),
     ]
     assert "Sales grew" not in item(document, "7")
+    assert document.warnings == ()
     assert document.dropped["non_text_document"] > 0
     assert [b.kind for b in document.blocks] == ["table_row", "table"]
 

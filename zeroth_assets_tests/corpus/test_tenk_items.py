@@ -145,6 +145,31 @@ def test_contents_of_every_style_are_told_from_the_body(contents: list[Line]) ->
     assert [h.first - len(contents) for h in headings] == [0, 2, 4, 6, 8]
 
 
+SHORT_BODY = [text for number, title, _ in CONTENTS for text in (f"{number} {title}", "None.")]
+# Each contents below is betrayed by one trait alone; the long preface behind it makes its last entry look substantial.
+PREFACE = [PROSE] * 60
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [Line(f"{number} {title} ..... {page}") for number, title, page in CONTENTS[2:]],
+        [Line(f"{number} {title}", linked=True) for number, title, _ in CONTENTS[2:]],
+        [Line(f"{number} {title}") for number, title, _ in CONTENTS],
+        [
+            Line(text, table=1, row=True)
+            for number, title, _ in CONTENTS
+            for text in (f"{number}\t{title}", "Overview and outlook")
+        ],
+    ],
+    ids=["page numbers", "links", "nothing between", "one table"],
+)
+def test_each_trait_of_a_contents_table_is_enough_before_a_long_preface(contents: list[Line]) -> None:
+    body = SHORT_BODY if len(contents) >= len(CONTENTS) else SHORT_BODY[4:]
+    headings, _ = find_headings([*contents, *lines_of(*PREFACE, *body)])
+    assert [h.first - len(contents) - len(PREFACE) for h in headings] == list(range(0, len(body), 2))
+
+
 def test_a_report_with_only_a_cross_reference_index_has_no_items_and_says_so() -> None:
     index = [Line("\t".join(entry), table=1, row=True) for entry in CONTENTS]
     headings, warnings = find_headings([*lines_of("OUR BUSINESS", PROSE, PROSE), *index])
