@@ -35,7 +35,8 @@ corpus = typer.Typer(no_args_is_help=True, help="The corpus: manifest, bytes, te
 app.add_typer(db, name="db")
 app.add_typer(corpus, name="corpus")
 
-out = Console()
+PLAIN_WIDTH = 140
+out = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 err = Console(stderr=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
 

@@ -65,6 +65,7 @@ class Settings(BaseSettings):
     hnsw_m: int = Field(default=16, ge=2, le=100)
     hnsw_ef_construction: int = Field(default=64, ge=4, le=1000)
     ann_queries: int = Field(default=50, ge=10, description="Sampled queries per tenant.")
+    recall_floor: float = Field(default=0.9, ge=0, le=1, description="Recall@10 at ef_search 40 that a tenant owes.")
     seed: int = 20_240_501
     resamples: int = Field(default=1_000, ge=100)
 

@@ -51,7 +51,7 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
                 "recall_reaches_floor",
                 asset=name,
                 partitions_def=tenants,
-                description="The interval of recall@10 at ef_search 40 does not lie below 0.95.",
+                description="The interval of recall@10 at ef_search 40 does not lie below ZEROTH_RECALL_FLOOR.",
             ),
         ],
     )
@@ -73,7 +73,7 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
             resamples=settings.resamples,
             progress=progress_of(context),
         )
-        honest, reached = verdict(report), recall_verdict(report)
+        honest, reached = verdict(report), recall_verdict(report, floor=settings.recall_floor)
         results = [
             dg.AssetCheckResult(
                 check_name="figures_are_honest",

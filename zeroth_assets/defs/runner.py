@@ -110,10 +110,9 @@ class Runner:
                 expected=", ".join(sorted(known)),
                 remedy="name one of them",
             )
-        if partition is not None:
-            check_partition_key(partition)
         with self._alone():
             self._prepare()
+            self._check_partition(assets, partition)
             self.run(assets, partition)
         return self._outcome
 
@@ -126,6 +125,8 @@ class Runner:
             partition_key=partition,
             asset_selection=[dg.AssetKey(a) for a in assets],
             raise_on_error=False,
+            # The console is the watcher's; the instance has every event.
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             tags={PROCESS_TAG: this_process()},
         )
         outcome = RunOutcome(
@@ -139,6 +140,25 @@ class Runner:
         self._outcome.runs.append(outcome)
         self._watcher.ended(outcome)
         return outcome
+
+    def _check_partition(self, assets: Sequence[str], partition: str | None) -> None:
+        """Refuse a partition key that breaks the rule, is unknown, or does not fit all of the assets."""
+        assert self._instance is not None
+        if partition is not None:
+            check_partition_key(partition)
+        for asset in assets:
+            definition = self._job.asset_layer.asset_graph.get(dg.AssetKey(asset)).partitions_def
+            keys = definition.get_partition_keys(dynamic_partitions_store=self._instance) if definition else ()
+            if (definition is None and partition is None) or partition in keys:
+                continue
+            raise TenantError(
+                f"Partition {partition!r} is none of {asset}'s" if partition else f"{asset} has partitions",
+                expected=f"one of {', '.join(keys[:8])}" + (" ..." if len(keys) > 8 else "")
+                if keys
+                else "no partition",
+                found=repr(partition),
+                remedy="list tenants with `zeroth corpus tenants`; sources are sec, cuad and rfc",
+            )
 
     def _prepare(self) -> None:
         self._instance = open_instance(self._project.settings, self._project.database)

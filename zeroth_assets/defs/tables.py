@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
+from rich import box
 from rich.table import Table
 
 from zeroth_assets.artefacts import ArtefactStore
@@ -51,11 +52,13 @@ def ann_recall_table(frame: pl.DataFrame) -> list[Table]:
     tables = []
     for (name,), rows in frame.group_by("chunk_set", maintain_order=True):
         table = Table(
+            box=box.SIMPLE_HEAD,
             title=f"{name}: recall@{rows['k'][0]} of HNSW against exact, as zeroth_app under its policy",
-            caption="CI 95 %. A trivial figure (*) is of an index that reads every row.",
+            caption="n queries, short: those with fewer than k rows. * trivial: ef_search reaches every row.",
         )
-        for column in ("tenant", "rows", "ef_search", "recall", "95 % CI", "n", "short of k", "p50 ms", "p95 ms"):
-            table.add_column(column, justify="left" if column == "tenant" else "right")
+        for column in ("tenant", "rows", "ef", "recall", "95 % CI", "n", "short", "p50 ms", "p95 ms"):
+            left = column == "tenant"
+            table.add_column(column, justify="left" if left else "right", no_wrap=not left, overflow="fold")
         for row in rows.iter_rows(named=True):
             table.add_row(*_cells(row))
         tables.append(table)
