@@ -199,8 +199,15 @@ def _per_query(
 
 
 def _figure(measured: _Pass, truth: _Truth, about: Mapping[str, Any]) -> dict[str, Any]:
-    interval = mean_ci(measured.per_query["recall"].to_numpy(), seed=about["seed"], resamples=about["resamples"])
-    rows = measured.per_query["rows"]
+    rows, recalls = measured.per_query["rows"], measured.per_query["recall"].to_numpy()
+    # Below k, ef_search rows at most come back: recall cannot exceed their share, and its interval must not.
+    reachable = min(measured.ef_search, truth.k, len(truth.chunk_ids)) / min(truth.k, len(truth.chunk_ids))
+    interval = mean_ci(
+        recalls,
+        seed=about["seed"],
+        resamples=about["resamples"],
+        bounds=(0.0, max(reachable, float(recalls.max()))),
+    )
     p50, p95 = np.quantile(measured.seconds, [0.5, 0.95]) * 1e3
     return {
         **about,
@@ -277,7 +284,7 @@ def _changed(label: str, found: str) -> MeasurementError:
         f"{label} changed while it was measured",
         expected="the same rows throughout",
         found=found,
-        remedy="measure again when no load of the tenant runs",
+        remedy="measure again when the tenant is not being loaded",
     )
 
 

@@ -17,7 +17,8 @@ HEADLINE_EF_SEARCH = 40
 TRUTH = "numpy: float64 over the stored vectors that the principal can read"
 LATENCY = "client-side, from sending the statement to having its rows, planning included, after one warm-up pass"
 HNSW_NODE = "Index Scan"
-RECALL_FLOOR = 0.95
+# 50 queries recalled wholly have a lower end of 0.929 (Wilson): a floor above that could never be met.
+RECALL_FLOOR = 0.9
 
 FIGURE_SCHEMA = pl.Schema(
     {

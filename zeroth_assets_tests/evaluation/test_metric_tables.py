@@ -123,7 +123,7 @@ def test_ten_thousand_queries_of_a_hundred_results_take_about_a_second() -> None
         assert evaluate(run, qrels).height == 10_000
         seconds.append(time.perf_counter() - started)
     # The target is one second on an idle machine; a shared one gets slack, an accidental loop over rows takes minutes.
-    assert min(seconds) < 3.0, seconds
+    assert min(seconds) < 5.0, seconds
 
 
 def test_a_query_that_the_run_misses_is_in_the_table_with_zeros() -> None:
