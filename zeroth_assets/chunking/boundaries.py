@@ -17,11 +17,13 @@ from zeroth_assets.chunking.tokens import IntArray
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _FULL_STOP = re.compile(r"""[.!?…]["”’')\]]*\s+(?=\S)|[。！？][」』”’）]*\s*(?=\S)""")
+_BEFORE = r"(?:^|[\s(\[\"“])"
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(\[\"“])(?:e\.g|i\.e|cf|vs|viz|al|etc|no|nos|sec|art|fig|inc|corp|co|ltd|llc|mr|mrs|ms|dr|st|jr|sr"
-    r"|u\.s|u\.k|approx|dept|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|[a-z])\.$",
+    _BEFORE + r"(?:e\.g|i\.e|cf|vs|viz|etc|inc|corp|co|ltd|mr|mrs|ms|dr|st|jr|sr|u\.s|u\.k|dept"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|[a-z])\.$",
     re.IGNORECASE,
 )
+_NUMBERED = re.compile(_BEFORE + r"(?:nos?|sec|secs|art|figs?|ex|approx|pp?)\.$", re.IGNORECASE)
 _ZERO_WIDTH_JOINER = "\u200d"
 _LONGEST_CLUSTER = 64
 
@@ -66,14 +68,17 @@ def paragraph_starts(text: str) -> IntArray:
 
 
 def sentence_starts(text: str) -> IntArray:
-    """Starts of sentences after the first: after a full stop and space, unless lower case follows or a known
-    abbreviation or a single letter stands before it; and of paragraphs. A heuristic for European prose."""
+    """Starts of sentences after the first, and of paragraphs: after a full stop and space, unless lower case follows,
+    or a known abbreviation, a single letter, or one of "No." and its kind before a number ends there. A heuristic for
+    English prose.
+    """
     starts = set(paragraph_starts(text).tolist())
     for match in _FULL_STOP.finditer(text):
         at = match.end()
         if text[at].islower():
             continue
-        if text[match.start()] == "." and _ABBREVIATION.search(text, max(0, match.start() - 8), match.start() + 1):
+        head = text[max(0, match.start() - 8) : match.start() + 1]
+        if _ABBREVIATION.search(head) or (text[at].isdigit() and _NUMBERED.search(head)):
             continue
         starts.add(at)
     return np.array(sorted(starts), dtype=np.int64)

@@ -64,13 +64,17 @@ class Encoder:
         Raises:
             EmbeddingError: a text has more tokens than `max_tokens`; nothing is ever cut off.
         """
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
         encodings = self.tokenizer.encode(texts)
         self._refuse_too_long(encodings)
         with self._lock:
             if self._engine is None:
                 self._engine = self._load()
             engine = self._engine
-        return run_engine(engine, encodings, self.dimension, batch, self.max_tokens, progress, self._pad_id())
+        return run_engine(
+            engine, encodings, self.dimension, batch, self.max_tokens, progress, pad_id_of(self.tokenizer)
+        )
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """As `encode`, for queries: with the prefix that the model was trained to see before them.
@@ -90,9 +94,6 @@ class Encoder:
                 found=f"{tokens} tokens in text {index}",
                 remedy="cut the text into smaller pieces; nothing is truncated",
             )
-
-    def _pad_id(self) -> int:
-        return pad_id_of(self.tokenizer)
 
 
 def load_encoder(

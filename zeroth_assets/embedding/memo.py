@@ -13,14 +13,16 @@ import contextlib
 import hashlib
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from zeroth_assets.embedding.encoder import Encoder
 from zeroth_assets.embedding.engines import FloatArray
+from zeroth_assets.embedding.fingerprint import Fingerprint
 from zeroth_assets.errors import EmbeddingError
 
 _SCHEMA = """
@@ -35,6 +37,21 @@ CREATE TABLE IF NOT EXISTS vector (
 _AT_ONCE = 500
 _BUSY_SECONDS = 60.0
 _COMMIT_EVERY = 256
+
+
+class TextEncoder(Protocol):
+    """What the memo asks of an encoder."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What its vectors may be compared with."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+
+    def encode(self, texts: Sequence[str], *, batch: int) -> FloatArray:
+        """Unit vectors in the order of the texts."""
 
 
 class Memo:
@@ -135,7 +152,7 @@ def text_sha256(text: str) -> bytes:
 
 def embed_with_memo(
     texts: Sequence[str],
-    encoder: Encoder,
+    encoder: TextEncoder,
     memo: Memo | None,
     progress: Callable[[int, int], None] | None = None,
     *,
@@ -157,7 +174,7 @@ def embed_with_memo(
     hits = done
     if progress is not None:
         progress(done, len(texts))
-    copies = {h: hashes.count(h) for h in missing} if len(distinct) < len(hashes) else dict.fromkeys(missing, 1)
+    copies = Counter(hashes)
     spent = 0.0
     for at in range(0, len(missing), _COMMIT_EVERY):
         part = missing[at : at + _COMMIT_EVERY]

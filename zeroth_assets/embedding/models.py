@@ -81,7 +81,7 @@ def find_model(
     if model in _PACKAGED_NAMES and revision is None:
         folder, revision, model = _packaged_folder(), _packaged_revision(), PACKAGED
         known = _KNOWN[PACKAGED]
-    elif Path(model).expanduser().is_dir():
+    elif model.strip() and Path(model).expanduser().is_dir():
         folder = Path(model).expanduser().resolve()
         model, revision = folder.name, revision or _local_revision(folder)
     else:

@@ -6,6 +6,7 @@ kept as OpenVINO's own files under a cache folder, so that a warm start needs no
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import hashlib
 import json
@@ -16,6 +17,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,39 +87,36 @@ class OpenVinoEngine:
                 found=runs_in,
                 remedy="set ZEROTH_PRECISION to fp32, or ZEROTH_ENGINE to torch",
             )
+        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for _ in range(self._streams):
+            self._requests.put(self._compiled.create_infer_request())
 
     def run(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
-        """Pooled vectors of each batch as they come, with all streams busy."""
-        finished: queue.SimpleQueue[tuple[Batch, FloatArray] | BaseException] = queue.SimpleQueue()
+        """Pooled vectors of each batch, in order, with all streams busy.
 
-        def collect(request: Any, batch: Batch) -> None:
+        Threads of ours wait for one request each. OpenVINO's own queue calls back into Python from its threads, and
+        was seen to abort the process when the queue was dropped while a callback returned.
+        """
+        running: collections.deque[Future[tuple[Batch, FloatArray]]] = collections.deque()
+        with ThreadPoolExecutor(self._streams, thread_name_prefix="openvino") as workers:
             try:
-                hidden = request.get_output_tensor(0).data
-                finished.put((batch, pool(hidden, batch.mask, self._pooling)))
-            except BaseException as error:  # raised again in the caller's thread
-                finished.put(error)
+                for batch in batches:
+                    running.append(workers.submit(self._infer, batch))
+                    if len(running) > 2 * self._streams:
+                        yield running.popleft().result()
+                while running:
+                    yield running.popleft().result()
+            finally:
+                for waiting in running:
+                    waiting.cancel()
 
-        requests = openvino().AsyncInferQueue(self._compiled, self._streams)
-        requests.set_callback(collect)
-        running = 0
+    def _infer(self, batch: Batch) -> tuple[Batch, FloatArray]:
+        request = self._requests.get()
         try:
-            for batch in batches:
-                if running > self._streams:
-                    yield _raised(finished.get())
-                    running -= 1
-                requests.start_async({"input_ids": batch.ids, "attention_mask": batch.mask}, batch)
-                running += 1
-            while running:
-                yield _raised(finished.get())
-                running -= 1
+            request.infer({"input_ids": batch.ids, "attention_mask": batch.mask}, share_inputs=True)
+            return batch, pool(request.get_output_tensor(0).data, batch.mask, self._pooling)
         finally:
-            requests.wait_all()
-
-
-def _raised(result: tuple[Batch, FloatArray] | BaseException) -> tuple[Batch, FloatArray]:
-    if isinstance(result, BaseException):
-        raise result
-    return result
+            self._requests.put(request)
 
 
 def _convert(files: ModelFiles) -> Any:

@@ -19,12 +19,13 @@ _PROSE = (
     ),
     (
         "The Licensee shall indemnify, defend and hold harmless the Licensor, its affiliates and their officers from "
-        "any claim, damage or cost, including reasonable attorneys' fees, that arises out of the use of the Licensed Marks "
-        "otherwise than as this Agreement permits. "
+        "any claim, damage or cost, including reasonable attorneys' fees, that arises out of the use of the Licensed "
+        "Marks otherwise than as this Agreement permits. "
     ),
     (
         "Net sales increased 6% or $14.2 billion during the year, driven by services and by the effect of a "
-        "fifty-third week. Gross margin percentage fell because of component costs and of the strength of the U.S. dollar. "
+        "fifty-third week. Gross margin percentage fell because of component costs and of the strength of the U.S. "
+        "dollar. "
     ),
     (
         "   0                   1\n   0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5\n  +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+\n  |  Type  "
