@@ -227,11 +227,12 @@ class Planner:
             return live == receipt
         if stage == "raw_documents":
             assert partition is not None
-            missing = set(sidecar.details["missing"])
-            return all(
+            absent = set(sidecar.details["absent"])
+            # What could not be had is asked for again: the acquisition knows what is final and who must be left alone.
+            return not sidecar.details["missing"] and all(
                 _has_size(raw_path(self._raw_dir, record), record.bytes)
                 for record in self._manifest.of_source(partition)
-                if record.sha256 not in missing
+                if record.sha256 not in absent
             )
         return True
 

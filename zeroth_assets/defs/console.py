@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import dagster as dg
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from zeroth_assets.defs import progress as progress_module
@@ -18,9 +19,12 @@ from zeroth_assets.defs.runner import Outcome, Runner, RunOutcome, Watcher
 from zeroth_assets.errors import SettingsError
 from zeroth_assets.settings import Settings
 
+MISSING_SHOWN = 20
+
 
 def materialize_here(
     settings: Settings,
+    build_defs: Callable[[], dg.Definitions],
     *,
     tenants: Sequence[str],
     sources: Sequence[str],
@@ -37,8 +41,6 @@ def materialize_here(
     console.print(f"corpus {settings.corpus} in {settings.state_dir}", highlight=False)
     with _watching(console, bars) as watcher:
         watcher.message("starting the database and loading definitions")
-        from zeroth_assets.definitions import build_defs
-
         runner = Runner(build_defs(), Project(), watcher)
         outcome = runner.materialize_named(assets, partition) if assets else runner.materialize(tenants, sources)
     _summary(console, outcome, time.monotonic() - started)
@@ -97,11 +99,15 @@ def _line(outcome: RunOutcome) -> str:
     mark = "[green]ok[/]" if outcome.succeeded else "[bold red]failed[/]"
     where = f" {outcome.partition}" if outcome.partition else ""
     what = ", ".join(outcome.assets) if len(outcome.assets) <= 3 else f"{len(outcome.assets)} assets"
-    error = "" if outcome.error is None else "\n  " + outcome.error.replace("[", "\\[")
+    error = "" if outcome.error is None else "\n  " + escape(outcome.error)
     return f"{mark}{where} {what} {outcome.seconds:.1f} s{error}"
 
 
 def _summary(console: Console, outcome: Outcome, seconds: float) -> None:
+    for document_id, cause in outcome.missing[:MISSING_SHOWN]:
+        console.print(f"[bold red]missing[/] {document_id}: {escape(cause)}", highlight=False, soft_wrap=True)
+    if len(outcome.missing) > MISSING_SHOWN:
+        console.print(f"and {len(outcome.missing) - MISSING_SHOWN} more; `zeroth corpus dead` lists them all")
     if not outcome.runs:
         console.print(
             f"nothing is stale: {outcome.fresh} artefacts are fresh, no run was started ({seconds:.1f} s)",

@@ -17,7 +17,7 @@ from zeroth_assets.corpus.tenants import ASSIGNMENT_SCHEMA, assign_tenants
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.partitions import all_of, register_tenants, sources
 from zeroth_assets.defs.progress import progress_of
-from zeroth_assets.defs.resources import Project
+from zeroth_assets.defs.resources import Project, fetch_options
 from zeroth_assets.planning import OVERLAP_SHARE
 
 GROUP = "corpus"
@@ -112,6 +112,7 @@ def raw_documents(context: dg.AssetExecutionContext, project: Project) -> Iterat
         records,
         raw_dir=project.raw_dir,
         mirror=settings.mirror_location,
+        options=fetch_options(settings),
         progress=progress_of(context),
     )
     outcomes = {(row["document_id"], row["version"]): row for row in report.documents.iter_rows(named=True)}
@@ -120,7 +121,7 @@ def raw_documents(context: dg.AssetExecutionContext, project: Project) -> Iterat
         schema=RAW_SCHEMA,
         orient="row",
     ).sort("document_id", "version")
-    missing = frame.filter(~pl.col("present"))
+    missing = frame.filter(pl.col("cause").is_not_null())
     about = (
         project.planner()
         .recipe("raw_documents", source)
@@ -128,6 +129,7 @@ def raw_documents(context: dg.AssetExecutionContext, project: Project) -> Iterat
             f"Which bytes of source {source} are on disk, and why others are not.",
             acquire,
             missing=missing["version"].to_list(),
+            absent=frame.filter(~pl.col("present"))["version"].to_list(),
         )
     )
     sidecar = project.store.write_frame(frame, "raw_documents", source, **about)
@@ -144,6 +146,8 @@ def raw_documents(context: dg.AssetExecutionContext, project: Project) -> Iterat
         sidecar,
         {
             **report.counts,
+            "requests": report.requests,
+            "paused hosts": "; ".join(f"{p.host}: {p.reason}" for p in report.pauses) or "none",
             "seconds": round(report.seconds, 2),
             "bytes fetched": int(report.documents["bytes"].sum()),
         },
@@ -154,7 +158,9 @@ def raw_documents(context: dg.AssetExecutionContext, project: Project) -> Iterat
 def _raw_row(project: Project, record: ManifestRecord, outcome: dict[str, Any]) -> tuple[object, ...]:
     path = raw_path(project.raw_dir, record).relative_to(project.raw_dir)
     present = outcome["status"] in ("fetched", "intact")
-    return (record.document_id, record.sha256, str(path), record.bytes, present, None if present else outcome["cause"])
+    missing = outcome["status"] in ("failed", "pending")
+    cause = outcome["cause"] or f"{outcome['status']}, not tried" if missing else None
+    return (record.document_id, record.sha256, str(path), record.bytes, present, cause)
 
 
 @dg.asset(
@@ -193,7 +199,11 @@ def parsed_documents(context: dg.AssetExecutionContext, project: Project) -> Ite
         workers=2,
     )
     frame = documents_to_frame(list(report.documents))
-    about = recipe.about(f"Canonical text and structure of the current documents of source {source}.", parse_source)
+    about = recipe.about(
+        f"Canonical text and structure of the current documents of source {source}.",
+        parse_source,
+        failures=[{"document_id": f.document_id, "detail": f.detail} for f in report.failed],
+    )
     sidecar = project.store.write_frame(frame, "parsed_documents", source, row_group_size=32, **about)
     failures = pl.DataFrame(
         [(failure.document_id, failure.reason, failure.detail) for failure in report.failed],

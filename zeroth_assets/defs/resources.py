@@ -13,7 +13,9 @@ import dagster as dg
 
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.chunking import FastTokenizer
+from zeroth_assets.corpus.http import FetchOptions
 from zeroth_assets.corpus.manifest import Manifest, load_manifest
+from zeroth_assets.corpus.pacing import Ceilings
 from zeroth_assets.embedding import Encoder, Memo, ModelFiles, find_model, load_encoder
 from zeroth_assets.planning import Planner
 from zeroth_assets.settings import Settings, read_settings
@@ -86,6 +88,15 @@ class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
             schema_version=applied_digest(database),
             live_builds=live_builds(database),
         )
+
+
+def fetch_options(settings: Settings) -> FetchOptions:
+    """How publishers' hosts are treated under these settings."""
+    return FetchOptions(
+        contact=settings.contact,
+        ceilings=Ceilings(sec_per_second=settings.sec_requests_per_second, per_second=settings.requests_per_second),
+        timeout=settings.fetch_timeout_seconds,
+    )
 
 
 @functools.cache

@@ -13,15 +13,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import dagster as dg
+import polars as pl
 from filelock import FileLock, Timeout
 
+from zeroth_assets import errors
 from zeroth_assets.artefacts import check_partition_key
 from zeroth_assets.defs.instance import PROCESS_TAG, close_orphans, open_instance, this_process
 from zeroth_assets.defs.partitions import register_tenants
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.errors import ArtefactError, TenantError, ZerothError
+from zeroth_assets.errors import AcquisitionError, ArtefactError, RunError, TenantError, ZerothError
 from zeroth_assets.planning import CORPUS_ASSETS, PLAIN_ASSETS, SOURCE_ASSETS, tenant_assets
 from zeroth_assets.settings import SOURCES
+from zeroth_assets.store.registry import list_tenants
+from zeroth_assets.store.retire import retire_tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class RunOutcome:
     succeeded: bool
     seconds: float
     error: str | None = None
+    error_type: str | None = None
 
 
 @dataclass(slots=True)
@@ -44,6 +49,7 @@ class Outcome:
     fresh: int = 0
     closed_runs: list[str] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
+    missing: list[tuple[str, str]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -51,9 +57,18 @@ class Outcome:
             "runs": [asdict(run) for run in self.runs],
             "fresh": self.fresh,
             "failed": len(self.failed),
+            "missing": [{"document_id": document_id, "cause": cause} for document_id, cause in self.missing],
             "closed_runs": self.closed_runs,
             "retired": self.retired,
         }
+
+    @property
+    def exit_code(self) -> int:
+        """0, or the code of the error that all failed runs share, or RunError's; missing documents are a failure."""
+        if self.failed:
+            codes = {_error_class(run.error_type).exit_code for run in self.failed}
+            return codes.pop() if len(codes) == 1 else RunError.exit_code
+        return AcquisitionError.exit_code if self.missing else 0
 
     @property
     def failed(self) -> list[RunOutcome]:
@@ -92,8 +107,10 @@ class Runner:
             wanted = tuple(sources) or sources_of(tenants)
             self._stage(PLAIN_ASSETS, [None])
             self._stage(SOURCE_ASSETS, [s for s in wanted if self._project.manifest.of_source(s)])
+            self._outcome.missing = self._missing(wanted)
             self._stage(CORPUS_ASSETS, [None])
-            self._stage(tenant_assets(), self._tenants(tenants, wanted))
+            self._retire(wanted)
+            self._stage(tenant_assets(), self._tenants(tenants, wanted), required=False)
         return self._outcome
 
     def materialize_named(self, assets: Sequence[str], partition: str | None) -> Outcome:
@@ -129,14 +146,9 @@ class Runner:
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             tags={PROCESS_TAG: this_process()},
         )
-        outcome = RunOutcome(
-            result.run_id,
-            partition,
-            tuple(assets),
-            result.success,
-            time.monotonic() - started,
-            None if result.success else _first_error(result),
-        )
+        error, error_type = (None, None) if result.success else _first_error(result)
+        seconds = time.monotonic() - started
+        outcome = RunOutcome(result.run_id, partition, tuple(assets), result.success, seconds, error, error_type)
         self._outcome.runs.append(outcome)
         self._watcher.ended(outcome)
         return outcome
@@ -166,7 +178,7 @@ class Runner:
         for run_id in self._outcome.closed_runs:
             self._watcher.message(f"run {run_id[:8]} was left by a process that is gone: marked failed")
 
-    def _stage(self, assets: Sequence[str], partitions: Sequence[str | None]) -> None:
+    def _stage(self, assets: Sequence[str], partitions: Sequence[str | None], required: bool = True) -> None:
         planner = self._project.planner()
         todo = [(p, planner.stale(assets, p)) for p in partitions]
         self._outcome.fresh += sum(len(assets) - len(stale) for _, stale in todo)
@@ -174,13 +186,43 @@ class Runner:
         for number, (partition, stale) in enumerate(todo, start=1):
             self._watcher.started(partition or ", ".join(stale), stale, number, len(todo))
             self.run(stale, partition)
-        if todo and partitions == [None] and not all(r.succeeded for r in self._outcome.runs[-len(todo) :]):
-            error = self._outcome.runs[-1].error or "see the run"
-            raise ZerothError(
-                f"{', '.join(assets)} could not be made, and all else stands on it",
-                found=error,
+        if todo and not any(run.succeeded for run in self._outcome.runs[-len(todo) :]) and required:
+            last = self._outcome.runs[-1]
+            raise _error_class(last.error_type)(
+                f"{', '.join(last.assets)} could not be made, and all else stands on it",
+                found=last.error or "see the run",
                 remedy="mend the cause and run the same command again",
             )
+
+    def _retire(self, sources: Sequence[str]) -> None:
+        """Take tenants that no document belongs to any more out of the database.
+
+        A source with missing documents retires nobody: its tenants may only be waiting for their documents.
+        """
+        incomplete = {document_id.partition(":")[0] for document_id, _ in self._outcome.missing}
+        known = set(self._project.planner().tenants)
+        for tenant in list_tenants(self._project.database):
+            source = tenant.tenant_key.partition("-")[0]
+            if tenant.tenant_key in known or source not in sources or source in incomplete:
+                continue
+            report = retire_tenant(self._project.database, tenant.tenant_key)
+            for asset in tenant_assets():
+                self._project.store.remove(asset, tenant.tenant_key)
+            self._outcome.retired.append(tenant.tenant_key)
+            self._watcher.message(f"{tenant.tenant_key} holds no document any more: {report.rows} rows removed")
+
+    def _missing(self, sources: Sequence[str]) -> list[tuple[str, str]]:
+        """Documents that the manifest lists and that could not be had or parsed, with the cause."""
+        store = self._project.store
+        missing: list[tuple[str, str]] = []
+        for source in sources:
+            if store.exists("raw_documents", source):
+                frame = store.read_frame("raw_documents", source).filter(pl.col("cause").is_not_null())
+                missing += frame.select("document_id", "cause").rows()
+            parsed = store.sidecar("parsed_documents", source)
+            if parsed is not None:
+                missing += [(f["document_id"], f["detail"]) for f in parsed.details.get("failures", ())]
+        return missing
 
     def _tenants(self, wanted: Sequence[str], sources: Sequence[str]) -> list[str]:
         assert self._instance is not None
@@ -218,12 +260,17 @@ def sources_of(tenants: Sequence[str]) -> tuple[str, ...]:
     return tuple(s for s in SOURCES if not tenants or any(t.startswith(f"{s}-") for t in tenants))
 
 
-def _first_error(result: dg.ExecuteInProcessResult) -> str:
+def _error_class(name: str | None) -> type[ZerothError]:
+    found = getattr(errors, name or "", RunError)
+    return found if isinstance(found, type) and issubclass(found, ZerothError) else RunError
+
+
+def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str | None]:
     for event in result.get_step_failure_events():
         error = event.step_failure_data.error
         while error is not None and error.cause is not None:
             error = error.cause
         if error is not None:
-            return error.message.strip()
-        return event.message or "failed"
-    return "the run failed before any step"
+            return error.message.strip(), error.cls_name
+        return event.message or "failed", None
+    return "the run failed before any step", None
