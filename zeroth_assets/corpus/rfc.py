@@ -71,6 +71,5 @@ def _pages(pagination: Pagination, starts: list[int], text: str) -> tuple[Page, 
     if not pagination.page_lines or not text:
         return estimate_pages(text)
     first = [(number, starts[line]) for number, line in pagination.page_lines]
-    first[0] = (first[0][0], 0)
     ends = [start for _, start in first[1:]] + [len(text)]
     return tuple(Page(number, start, end, real=True) for (number, start), end in zip(first, ends, strict=True))

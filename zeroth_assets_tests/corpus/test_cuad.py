@@ -98,6 +98,25 @@ def test_the_text_is_the_decoded_file_character_for_character(contract: Document
     assert parse_cuad("cuad:alpha", "v", "T", crlf.encode()).text == crlf
 
 
+def test_a_reference_to_a_clause_does_not_open_it() -> None:
+    lines = [
+        "1.1 Term. This Agreement runs for the period that is set out below, unless ended under Section  1.2 Or so.",
+        "2. Notices. They are given in writing.",
+    ]
+    document = parse_cuad("cuad:a", "v", "T", "\n\n".join(lines).encode())
+    assert [(s.number, s.start) for s in document.sections] == [("1.1", 0), ("2", 108)]
+
+
+def test_the_entries_of_a_contents_table_are_no_clauses_even_without_page_numbers() -> None:
+    titles = ["Definitions", "Term", "Notices"]
+    table = "\n\n".join(f"{n}. {title}" for n, title in enumerate(titles, start=1))
+    body = "\n\n".join(f"{n}. {title}. Some words about it that are long." for n, title in enumerate(titles, start=1))
+    text = f"AGREEMENT\n\nTABLE OF CONTENTS\n\n{table}\n\n{body}\n"
+    document = parse_cuad("cuad:a", "v", "T", text.encode())
+    assert [s.title for s in document.sections] == ["T", *titles]
+    assert document.sections[1].start == text.index(body)
+
+
 def test_lettered_paragraphs_are_items(contract: Document) -> None:
     assert [contract.text[b.start : b.end] for b in contract.blocks] == [
         "(a) Alpha bears the risk of loss until delivery.",

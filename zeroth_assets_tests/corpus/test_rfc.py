@@ -199,6 +199,12 @@ def test_an_appendix_may_have_its_title_on_the_next_line() -> None:
     assert [s.heading for s in parse_rfc("rfc:821", "v", "T", raw).sections][-1] == "A TCP Service"
 
 
+@pytest.mark.parametrize("order", [[1, 25, 2, 3], [1, 2, 3, 25]])
+def test_a_number_out_of_sequence_is_no_heading(order: list[int]) -> None:
+    raw = "".join(f"{n}.  Topic\n\n   Some text.\n\n" for n in order)
+    assert [s.number for s in parse_rfc("rfc:1", "v", "T", raw.encode()).sections] == ["1", "2", "3"]
+
+
 def test_overstrikes_are_read_as_they_look() -> None:
     document = parse_rfc("rfc:1", "v", "T", b"1.  T\x08T\x08Ti\x08it\x08tle\n\n   Text.\n")
     assert document.sections[0].title == "Title"
