@@ -4,7 +4,8 @@ What belongs here: the order of the steps and the assembly of lines into canonic
 blocks. HTML is read in `tenk_html`, the SGML envelope and text filings in `tenk_text`, headings in `tenk_items`,
 the form itself stands in `tenk_forms`.
 
-The canonical text has a line per paragraph, heading or table row; the cells of a row are kept apart by a tab.
+The canonical text has a line per paragraph, heading or table row; the cells of a row are kept apart by a
+tab, an empty one of a column that other rows fill by its tab alone.
 Sections: "front" (cover and contents), the Parts where they are printed, the Items within them, signatures, what
 follows them as "appendix", and each other document of the submission as "exhibit". A heading that opens several
 Items is one section whose number is as printed ("1 and 2"); `section_items` names them one by one.
@@ -26,7 +27,7 @@ from zeroth_assets.corpus.tenk_text import Submitted, extract_document, split_su
 from zeroth_assets.corpus.text import Decoded, decode, estimate_pages
 from zeroth_assets.errors import ParseError
 
-TENK_PARSER_VERSION = "1"
+TENK_PARSER_VERSION = "2"
 
 _BINARY = (b"%PDF", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"\x1f\x8b", b"BZh", b"\xd0\xcf\x11\xe0")
 _CONTROLS = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f\ufffd]")

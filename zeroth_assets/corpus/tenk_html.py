@@ -1,18 +1,19 @@
 """From a filing's HTML to its lines.
 
-What belongs here: the walk over the parsed tree, what is hidden, where lines, rows and pages begin. A table's row is
-one line whose cells are kept apart by a tab; tables that only lay out a paragraph, a heading or a list are undone.
+What belongs here: the walk over the parsed tree, what is hidden, where lines, cells and pages begin. What a table
+becomes is `tenk_tables`' concern.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from zeroth_assets.corpus.tenk_lines import CELL_SEPARATOR, Line, glue_cells, soft_breaks
+from zeroth_assets.corpus.tenk_lines import Line, soft_breaks
+from zeroth_assets.corpus.tenk_tables import Table, table_lines
 
 _BLOCKS = frozenset(
     (
@@ -37,16 +38,6 @@ _STYLED = (
 )
 _ZERO_WIDTH = re.compile("[\u200b\u2060\ufeff\u00ad]")
 _SPACES = re.compile(r"\s+")
-_MARKER = re.compile(r"^(?:[•●○▪■□◦·∙➢✓*§o\-–—†‡]|\(?(?:\d{1,2}|[a-z]{1,2}|[ivx]{1,5})[.)]|\(\d{1,2}\)|[A-Z][.)])$")
-_HEADING_CELL = re.compile(r"^(?:items?|part|note)\b.{0,40}$", re.IGNORECASE)
-_PARAGRAPH = 400
-
-
-@dataclass(slots=True)
-class _Table:
-    number: int
-    nested: bool = False
-    rows: list[list[list[Line]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,7 @@ class _Walk:
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.buffer: list[str] = []
-        self.tables: list[_Table] = []
+        self.tables: list[Table] = []
         self.table_count = 0
         self.page = 0
         self.rules: list[int] = []
@@ -110,19 +101,17 @@ class _Walk:
         if self.tables:
             self.tables[-1].nested = True
         self.table_count += 1
-        self.tables.append(_Table(self.table_count))
+        self.tables.append(Table(self.table_count))
 
     def open_row(self) -> None:
         self.flush()
         if self.tables:
-            self.tables[-1].rows.append([])
+            self.tables[-1].open_row()
 
-    def open_cell(self) -> None:
+    def open_cell(self, colspan: int, rowspan: int) -> None:
         self.flush()
         if self.tables:
-            if not self.tables[-1].rows:
-                self.tables[-1].rows.append([])
-            self.tables[-1].rows[-1].append([])
+            self.tables[-1].open_cell(colspan, rowspan)
 
     def close_table(self) -> None:
         self.flush()
@@ -133,51 +122,6 @@ class _Walk:
     def break_page(self) -> None:
         self.flush()
         self.page += 1
-
-
-def _cell_text(cell: list[Line]) -> str:
-    return " ".join(line.text for line in cell)
-
-
-def table_lines(table: _Table) -> list[Line]:
-    """The lines that a table becomes: rows if it holds data, its own lines if it only lays them out."""
-    rows = [[cell for cell in row if cell] for row in table.rows]
-    rows = [row for row in rows if row]
-    if table.nested or all(len(row) == 1 for row in rows):
-        return [line for row in rows for cell in row for line in cell]
-    if len(rows) == 1 and any(len(_cell_text(cell)) > _PARAGRAPH for cell in rows[0]) and not _is_marked(rows[0]):
-        return [line for cell in rows[0] for line in cell]
-    if all(_is_marked(row) for row in rows):
-        return [line for row in rows for line in _marked_lines(row)]
-    lines = []
-    for row in rows:
-        cells = glue_cells([_cell_text(cell).replace(CELL_SEPARATOR, " ") for cell in row])
-        linked = any(line.linked for cell in row for line in cell)
-        lines.append(Line(CELL_SEPARATOR.join(cells), row[0][0].page, table.number, row=True, linked=linked))
-    return lines
-
-
-def _is_marked(row: list[list[Line]]) -> bool:
-    """A bullet, an enumerator or "Item 7." in a cell of its own, and what it marks in the only other one."""
-    if len(row) != 2 or len(row[0]) != 1:
-        return False
-    marker = row[0][0].text
-    if _MARKER.match(marker):
-        return True
-    return bool(_HEADING_CELL.match(marker)) and not any(line.linked for cell in row for line in cell)
-
-
-def _marked_lines(row: list[list[Line]]) -> list[Line]:
-    marker, first, *rest = row[0][0], *row[1]
-    is_item = not _MARKER.match(marker.text)
-    if is_item:
-        whole = " ".join((marker.text, first.text, *(line.text for line in rest)))
-        if len(whole) <= _PARAGRAPH:
-            return [replace(first, text=whole, page=marker.page)]
-    return [
-        replace(first, text=f"{marker.text} {first.text}", page=marker.page, list_item=not is_item),
-        *rest,
-    ]
 
 
 def extract_html(markup: str) -> Extracted:
@@ -191,6 +135,7 @@ def extract_html(markup: str) -> Extracted:
         markup = _SELF_CLOSED.sub(_closed_apart, markup)
     tree = LexborHTMLParser(markup)
     hidden, before, after, spaced = _styles(tree)
+    spans = {node.mem_id: _spans(node) for node in tree.css("td[colspan], th[colspan], td[rowspan], th[rowspan]")}
     walk = _Walk()
     stack: list[tuple[LexborNode, str]] = []
     preformatted = 0
@@ -213,6 +158,8 @@ def extract_html(markup: str) -> Extracted:
                 reason = "inline_xbrl_hidden" if tag.startswith("ix:") else "head" if tag in _UNSEEN else "hidden"
                 walk.dropped[reason] += len(_SPACES.sub(" ", node.text(deep=True) or "").strip())
             else:
+                if tag in ("td", "th"):
+                    walk.open_cell(*spans.get(key, (1, 1)))
                 _open(walk, node, tag, before=key in before, spaced=key in spaced)
                 preformatted += tag == "pre"
                 child = node.first_child
@@ -248,6 +195,13 @@ def _closed_apart(match: re.Match[str]) -> str:
     return match[0] if name.lower() in _VOID else f"<{name}{match[2][:-1]}></{name}>"
 
 
+def _spans(cell: LexborNode) -> tuple[int, int]:
+    """How many columns and rows a cell spans; 1 where the attribute is no sensible number."""
+    attributes = cell.attributes
+    columns, rows = ((attributes.get(name) or "").strip()[:5] for name in ("colspan", "rowspan"))
+    return int(columns) if columns.isdecimal() else 1, int(rows) if rows.isdecimal() else 1
+
+
 def _styles(tree: LexborHTMLParser) -> tuple[set[int], set[int], set[int], set[int]]:
     """The nodes that are hidden, that begin a page, that end one, and that stand apart from what precedes them."""
     hidden: set[int] = set()
@@ -275,8 +229,6 @@ def _open(walk: _Walk, node: LexborNode, tag: str, *, before: bool, spaced: bool
         walk.open_table()
     elif tag == "tr":
         walk.open_row()
-    elif tag in ("td", "th"):
-        walk.open_cell()
     elif tag == "br":
         walk.flush()
     elif tag in _BLOCKS:

@@ -1,7 +1,7 @@
 """The lines of a filing, between its markup and its canonical text.
 
-What belongs here: what a line is, how the cells of a table become rows, and which lines at the edges of pages are
-furniture (page numbers, running headers, links back to the contents). No markup, no Items.
+What belongs here: what a line is, and which lines at the edges of pages are furniture (page numbers, running headers,
+links back to the contents). No markup, no Items.
 """
 
 from __future__ import annotations
@@ -12,11 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 CELL_SEPARATOR = "\t"
-
-_OPENING = re.compile(r"^(?:US|C|A|HK)?[$€£¥]\s*\(?$|^\($")
-_GLUES_TO_OPENING = re.compile(r"^[(\-–—.]?\s*[\d(—–\-.]")
-_CLOSING = re.compile(r"^(?:\)|\)?\s?%|%\s?\)|\]|\)\s?(?:pts?\.?|bps))(?:\s?[(\[](?:\d{1,2}|[a-z])[)\]])?$")
-_FIGURE = re.compile(r"[\d—–\-]\s*\)?$")
+_CELL_SEPARATORS = re.compile(f"{CELL_SEPARATOR}+")
 
 _NUMBER_LINE = re.compile(
     r"^[\s\-–—.|*]{0,4}(?:[Pp]age\s+|PAGE\s+)?(?:[A-Z]{1,3}\s?[-–]\s?)?"
@@ -53,36 +49,7 @@ class Line:
     @property
     def plain(self) -> str:
         """The text with cells run together by a space."""
-        return self.text.replace(CELL_SEPARATOR, " ").strip()
-
-
-def glue_cells(cells: Sequence[str]) -> list[str]:
-    """Join currency signs, parentheses and percent signs that stand in cells of their own to their number.
-
-    >>> glue_cells(["Net sales", "$", "(1,234", ")", "12.5", "%"])
-    ['Net sales', '$(1,234)', '12.5%']
-    """
-    glued: list[str] = []
-    opening = ""
-    for cell in cells:
-        if not cell:
-            continue
-        if opening:
-            if _GLUES_TO_OPENING.match(cell):
-                glued.append(opening + cell)
-                opening = ""
-                continue
-            glued.append(opening)
-            opening = ""
-        if _OPENING.match(cell):
-            opening = cell
-        elif glued and _CLOSING.match(cell) and _FIGURE.search(glued[-1]):
-            glued[-1] += cell
-        else:
-            glued.append(cell)
-    if opening:
-        glued.append(opening)
-    return glued
+        return _CELL_SEPARATORS.sub(" ", self.text).strip()
 
 
 def _edges(lines: Sequence[Line]) -> list[tuple[list[int], list[int]]]:

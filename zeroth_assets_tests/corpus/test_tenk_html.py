@@ -50,11 +50,11 @@ def test_spans_set_apart_by_padding_are_not_one_word() -> None:
 
 def test_a_row_is_one_line_whose_cells_a_tab_keeps_apart() -> None:
     markup = (
-        "<table><tr><td></td><td colspan=2>2023</td><td>2022</td></tr>"
+        "<table><tr><td></td><td colspan=3>2023</td><td colspan=2>2022</td></tr>"
         "<tr><td>Net<br>sales</td><td>$</td><td>1,234</td><td>&nbsp;</td><td>(56</td><td>)</td><td>7.5</td><td>%</td></tr>"
         "</table>"
     )
-    assert rows(markup) == ["2023\t2022", "Net sales\t$1,234\t(56)\t7.5%"]
+    assert rows(markup) == ["\t2023\t2022", "Net sales\t$1,234\t(56)\t7.5%"]
 
 
 def test_rows_of_one_table_share_its_number() -> None:

@@ -1,35 +1,8 @@
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from zeroth_assets.corpus import tenk_lines
-from zeroth_assets.corpus.tenk_lines import Line, drop_furniture, glue_cells
-
-
-def test_examples_in_docstrings_hold() -> None:
-    assert doctest.testmod(tenk_lines).failed == 0
-
-
-@pytest.mark.parametrize(
-    ("cells", "glued"),
-    [
-        (["$", "1,234"], ["$1,234"]),
-        (["$", "(1,234", ")"], ["$(1,234)"]),
-        (["(", "12", ")"], ["(12)"]),
-        (["12.5", "%"], ["12.5%"]),
-        (["(3.1", ")%"], ["(3.1)%"]),
-        (["$", "—"], ["$—"]),
-        (["$"], ["$"]),
-        (["$", "per share"], ["$", "per share"]),
-        (["Change", "%"], ["Change", "%"]),
-        (["2023", "", "2022"], ["2023", "2022"]),
-        ([], []),
-    ],
-)
-def test_marks_are_glued_to_their_number_and_to_nothing_else(cells: list[str], glued: list[str]) -> None:
-    assert glue_cells(cells) == glued
+from zeroth_assets.corpus.tenk_lines import Line, drop_furniture
 
 
 def paged(*pages: list[str]) -> list[Line]:
