@@ -23,7 +23,12 @@ from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.locks import locked
 from zeroth_assets.store.registry import ChunkSet, check_tenant_key, chunk_sets
 
-_TOO_LONG = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected)
+_POSTPONED = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.ObjectNotInPrerequisiteState,  # a table has one detachment at a time, another's is under way
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def sweep_retired(db: Database, *, wait_seconds: float = 10.0) -> SweepReport:
         for chunk_set_id, tenant_id in _retired(connection):
             try:
                 _drop(connection, known[chunk_set_id], tenant_id)
-            except _TOO_LONG:
+            except _POSTPONED:
                 pending += 1
             else:
                 dropped += 1
@@ -140,6 +145,9 @@ def _has_lock(connection: psycopg.Connection[Any]) -> bool:
 
 
 def _retired(connection: psycopg.Connection[Any]) -> list[tuple[int, int]]:
+    """Chunk set and tenant, those whose detachment is under way first: it bars that of every other."""
     return connection.execute(
-        "select chunk_set_id, tenant_id from zeroth.retired_partition order by retired_at"
+        "select r.chunk_set_id, r.tenant_id from zeroth.retired_partition r left join pg_inherits i"
+        " on i.inhrelid = to_regclass(format('zeroth.chunk_%s_t%s', r.chunk_set_id, r.tenant_id))"
+        " order by coalesce(i.inhdetachpending, false) desc, r.retired_at"
     ).fetchall()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from zeroth_assets.store.connect import Database
+from zeroth_assets.store.locks import locked
 from zeroth_assets.store.read import verify_build
 from zeroth_assets.store.registry import current_build, list_tenants
 from zeroth_assets_tests.store.builders import CHUNK_SET, load, make_chunks, prepared, stored_rows
@@ -88,11 +89,29 @@ def test_a_later_load_killed_at_any_stage_leaves_one_load_whole_and_completes_wh
     assert {row[1].split()[0] for row in stored_rows(db, first.tenant_id)} == {"two"}
 
 
+def _sleep_under_lock(db: Database) -> None:
+    with db.loader() as connection, locked(connection, alone=("test",), wait_seconds=5):
+        connection.execute("select pg_sleep(300)")
+
+
+def test_a_process_killed_during_a_long_statement_frees_its_lock_within_seconds(db: Database) -> None:
+    process = start(_sleep_under_lock, db)
+    with db.admin(autocommit=True) as connection:
+        while not connection.execute(
+            "select 1 from pg_stat_activity where query = 'select pg_sleep(300)' and state = 'active'"
+        ).fetchone():
+            assert process.is_alive()
+    process.kill()
+    process.join(60)
+    with db.loader() as connection, locked(connection, alone=("test",), wait_seconds=20):
+        pass
+
+
 def _load_much(db: Database, tenant: str) -> None:
     load(db, make_chunks(range(4000)), tenant=tenant)
 
 
-def test_a_load_killed_while_the_server_builds_its_index_frees_its_lock_within_seconds(db: Database) -> None:
+def test_a_load_killed_while_the_server_builds_its_index_leaves_nothing(db: Database) -> None:
     process = start(_load_much, db, "building")
     deadline = time.monotonic() + 60
     with db.admin(autocommit=True) as connection:

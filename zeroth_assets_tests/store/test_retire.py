@@ -73,10 +73,11 @@ def test_retirement_waits_for_a_load_of_the_tenant_and_gives_up_in_time(db: Data
     loading, go_on = threading.Event(), threading.Event()
 
     def hold(stage: str) -> None:
-        if stage == "commit":
+        if stage == "copy":  # nothing is written yet, so that no row lock stands in for the advisory one
             loading.set()
             assert go_on.wait(60)
 
+    load(db, make_chunks(range(2)), tenant="busy")
     thread = threading.Thread(target=lambda: load(db, make_chunks(range(3)), tenant="busy", on_stage=hold))
     thread.start()
     assert loading.wait(60)
@@ -101,6 +102,38 @@ def test_an_open_reader_postpones_the_drop_and_blocks_nobody(db: Database) -> No
     swept = sweep_retired(db)
     assert (swept.dropped, swept.pending) == (1, 0)
     assert set(traces(db, tenant).values()) == {0}
+
+
+def test_readers_do_not_queue_behind_a_sweep_that_waits(db: Database) -> None:
+    load(db, make_chunks(range(6)), tenant="waited-for")
+    load(db, make_chunks(range(2)), tenant="queue")
+    swept: list[int] = []
+    with db.app() as idle, db.admin(autocommit=True) as watcher:
+        idle.execute("select set_config('zeroth.principal', 'queue', true)")
+        assert idle.execute("select count(*) from zeroth.chunk_1").fetchone() == (2,)  # holds a lock, no snapshot
+        thread = threading.Thread(target=lambda: swept.append(retire_tenant(db, "waited-for").dropped))
+        thread.start()
+        while not watcher.execute(
+            "select 1 from pg_stat_activity where query ~ 'detach partition' and wait_event_type = 'Lock'"
+            " and datname = current_database()"
+        ).fetchone():
+            assert thread.is_alive()
+        with db.app() as reader, principal_session(reader, "queue"):
+            reader.execute("set local lock_timeout = '1s'")
+            assert reader.execute("select count(*) from zeroth.chunk_1").fetchone() == (2,)
+        idle.rollback()
+        thread.join(60)
+    assert swept == [1]
+
+
+def test_several_retirements_under_an_open_reader_are_all_swept_once_it_ends(db: Database) -> None:
+    tenants = [load(db, make_chunks(range(3)), tenant=f"several-{i}").tenant_id for i in range(3)]
+    with db.app() as idle:
+        idle.execute("select count(*) from zeroth.chunk_1").fetchone()
+        for i in range(3):
+            assert retire_tenant(db, f"several-{i}", sweep_wait_seconds=0.3).pending == i + 1
+    assert sweep_retired(db).dropped == 3
+    assert {count for tenant in tenants for count in traces(db, tenant).values()} == {0}
 
 
 def test_a_sweep_takes_up_a_detachment_that_was_cut_short(db: Database) -> None:
