@@ -20,13 +20,15 @@ def from_hub(model: str, revision: str) -> Path:
         EmbeddingError: the hub cannot be reached, or has no such model or revision.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from huggingface_hub import snapshot_download  # its import takes a while and reads the environment
+    from huggingface_hub import HfApi, snapshot_download  # its import takes a while and reads the environment
 
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=_PATTERNS, local_files_only=True))
     except Exception:  # noqa: S110 - not in the cache; what the hub says next is what matters
         pass
     try:
+        # Asked first, and once: a download would try a hub that is not there for half a minute.
+        HfApi().model_info(model, revision=revision, timeout=10)
         return Path(snapshot_download(model, revision=revision, allow_patterns=_PATTERNS, etag_timeout=10))
     except Exception as error:  # the library's errors have no common base: HTTP, OS and its own
         raise EmbeddingError(
