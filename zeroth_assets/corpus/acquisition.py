@@ -28,6 +28,7 @@ from zeroth_assets.errors import AcquisitionError
 
 __all__ = ["acquire", "raw_path", "read_raw", "retry_dead"]
 
+MAX_WORKERS = 16  # as many as there are connections
 Progress = Callable[[int, int], None]
 
 
@@ -56,6 +57,7 @@ def acquire(
     check_mirror(mirror)
     _check_contact(options.contact)
     wanted = list(records)
+    workers = max(1, min(workers, MAX_WORKERS))
     state_dir = state_dir or raw_dir.parent
     started = options.clock()
     with source_locks(state_dir, (r.source for r in wanted)):

@@ -79,8 +79,8 @@ def is_intact(path: Path, record: ManifestRecord) -> bool:
             return False
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest() == record.sha256
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    except OSError:
+        return False  # absent, or not to be read: either way its bytes are wanted again
 
 
 def store(target: Path, payload: bytes, write: Callable[[Path, bytes], None]) -> None:
@@ -127,5 +127,6 @@ def source_locks(state_dir: Path, sources: Iterable[str]) -> Iterator[None]:
 
 def remove_leftovers(raw_dir: Path, record: ManifestRecord) -> None:
     """Remove half-written files of a killed process. The caller holds the source's lock."""
-    for leftover in document_folder(raw_dir, record).glob(".*.part"):
+    folder = document_folder(raw_dir, record)
+    for leftover in (*folder.glob(".*.part"), *folder.glob("candidates/.*.part")):
         leftover.unlink(missing_ok=True)

@@ -380,6 +380,14 @@ def test_requests_to_a_paced_host_keep_their_distance(home: Home, site: Publishe
     assert home.time.elapsed == pytest.approx(6 / 5)
 
 
+def test_many_workers_on_a_real_clock_keep_the_distance_too(home: Home, site: Publisher) -> None:
+    real = {"ceilings": Ceilings(hosts={"127.0.0.1": 40.0}), "clock": time.monotonic, "sleep": None}
+    home.acquire(*(memo(n) for n in range(1, 10)), workers=8, options=real)
+    moments = sorted(r.at for r in site.requests)
+    # A thread may be held up between its turn and its request, so the span is compared with a little less.
+    assert moments[-1] - moments[0] >= 8 / 40 - 0.02
+
+
 @pytest.mark.parametrize("damage", [b"", b"short", text_of(1)[:1000], text_of(1)[:-1] + b"?"])
 def test_a_damaged_file_is_fetched_again_and_an_intact_one_is_not(home: Home, site: Publisher, damage: bytes) -> None:
     home.acquire(ONE, TWO)
