@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from zeroth_assets.embedding.encoder import DEFAULT_BATCH, TOLERANCE, Encoder, load_encoder
+from zeroth_assets.embedding.encoder import TOLERANCE, Encoder, load_encoder
+from zeroth_assets.embedding.engines import DEFAULT_BATCH
 from zeroth_assets.embedding.fingerprint import Fingerprint
 from zeroth_assets.embedding.memo import EmbedReport, Memo, embed_with_memo
 from zeroth_assets.embedding.models import ModelFiles, find_model

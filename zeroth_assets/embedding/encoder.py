@@ -14,7 +14,7 @@ from tokenizers import Encoding
 
 from zeroth_assets.chunking.tokens import FastTokenizer
 from zeroth_assets.embedding.choice import Choice, EngineName, PrecisionName, choose, make_engine
-from zeroth_assets.embedding.engines import Batch, Engine, FloatArray
+from zeroth_assets.embedding.engines import DEFAULT_BATCH, Batch, Engine, FloatArray
 from zeroth_assets.embedding.fingerprint import Fingerprint
 from zeroth_assets.embedding.hub import from_hub
 from zeroth_assets.embedding.models import Fetch, ModelFiles, Pooling, find_model
@@ -26,7 +26,6 @@ Progress = Callable[[int, int], None]
 # (README of benchmarks/embedding) with a margin; tests hold the encoder to it.
 TOLERANCE: dict[str, float] = {"fp32": 1e-5, "bf16": 4e-3}
 
-DEFAULT_BATCH = 16
 _PAD_TO = 16
 _LARGEST_BATCH = 64
 

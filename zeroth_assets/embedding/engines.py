@@ -19,6 +19,9 @@ from zeroth_assets.embedding.models import Pooling
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 
+# Small enough that a tenant of a few dozen chunks keeps every stream busy; larger was no faster.
+DEFAULT_BATCH = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

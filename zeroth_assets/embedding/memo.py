@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from zeroth_assets.embedding.engines import FloatArray
+from zeroth_assets.embedding.engines import DEFAULT_BATCH, FloatArray
 from zeroth_assets.embedding.fingerprint import Fingerprint
 from zeroth_assets.errors import EmbeddingError
 
@@ -156,7 +156,7 @@ def embed_with_memo(
     memo: Memo | None,
     progress: Callable[[int, int], None] | None = None,
     *,
-    batch: int = 16,
+    batch: int = DEFAULT_BATCH,
     clock: Callable[[], float] = time.perf_counter,
 ) -> EmbedReport:
     """Embed what the memo lacks, and keep it every 256 texts, so that a killed run goes on where it was.
