@@ -162,6 +162,13 @@ def test_a_block_that_fits_is_not_cut() -> None:
     assert any(code not in c.text for c in chunk_fixed(doc, CharacterTokenizer(), 48, 7))
 
 
+def test_a_block_is_kept_whole_though_a_paragraph_begins_inside_it_and_the_window_before_stays_small() -> None:
+    prose, code = "One two.\n", "a = one_two;\n\nb = three;\n\nc = four;"
+    block = Block("code", len(prose), len(prose + code))
+    chunks = chunk_section_aware(document(prose + code + "\n\nThe end.", blocks=(block,)), CharacterTokenizer(), 40, 0)
+    assert [c.text for c in chunks] == [prose.strip(), code, "The end."]
+
+
 def test_a_table_that_does_not_fit_is_cut_between_its_rows() -> None:
     row = "cell one; cell two; cell three\n"
     rows = tuple(Block("table_row", i * len(row), (i + 1) * len(row)) for i in range(10))
