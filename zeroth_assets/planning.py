@@ -7,8 +7,6 @@ an artefact deleted by hand must not mislead. Nothing here runs anything, and no
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,12 +17,14 @@ import polars as pl
 
 from zeroth_assets.artefacts import ArtefactStore, Sidecar, fingerprint_of
 from zeroth_assets.chunking import CHUNKER_VERSION
+from zeroth_assets.corpus.dedup import DEDUP_VERSION
 from zeroth_assets.corpus.manifest import Manifest
 from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.corpus.raw import raw_path
-from zeroth_assets.corpus.tenants import TENANTS_VERSION
+from zeroth_assets.corpus.tenants import TENANTS_VERSION, default_floor
 from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import ArtefactError, TenantError
+from zeroth_assets.provenance import documents_digest, manifest_digest
 from zeroth_assets.settings import CHUNK_SETS, SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
 
@@ -45,7 +45,7 @@ OVERLAP_SHARE = 0.15
 
 PLAIN_ASSETS: tuple[str, ...] = ("corpus_manifest", "database_schema")
 SOURCE_ASSETS: tuple[str, ...] = ("raw_documents", "parsed_documents")
-CORPUS_ASSETS: tuple[str, ...] = ("tenant_assignments",)
+CORPUS_ASSETS: tuple[str, ...] = ("tenant_assignments", "dedup_report")
 
 
 def tenant_assets() -> tuple[str, ...]:
@@ -115,6 +115,12 @@ class Planner:
         return self._store.read_frame("tenant_assignments")
 
     @property
+    def tenant_floor(self) -> int:
+        """Estimated chunks below which a tenant is folded: the setting, or the corpus' default."""
+        floor = self._settings.tenant_floor
+        return default_floor(self._settings.corpus) if floor is None else floor
+
+    @property
     def tenants(self) -> tuple[str, ...]:
         """Tenant keys of the assignments in force, sorted."""
         return tuple(sorted(self.assignments["tenant"].unique().to_list()))
@@ -134,7 +140,7 @@ class Planner:
                 return self._made(artefact, None, CODE_VERSIONS[stage], {"migrations": self._migrations_digest})
             case "raw_documents":
                 assert partition is not None
-                inputs = {f"corpus_manifest#{partition}": self._manifest_digest(partition)}
+                inputs = {f"corpus_manifest#{partition}": manifest_digest(self._manifest, partition)}
                 return self._made(artefact, partition, CODE_VERSIONS[stage], inputs)
             case "parsed_documents":
                 assert partition is not None
@@ -142,8 +148,10 @@ class Planner:
                 return self._made(artefact, partition, version, self._versions(("raw_documents", partition)))
             case "tenant_assignments":
                 return self._made(
-                    artefact, None, TENANTS_VERSION, self._parsed(), {"floor": self._settings.tenant_floor}
+                    artefact, None, TENANTS_VERSION, self._parsed(), {"floor": self.tenant_floor, **self._tokenizer()}
                 )
+            case "dedup_report":
+                return self._made(artefact, None, DEDUP_VERSION, self._parsed(), {"seed": self._settings.seed})
         assert partition is not None
         assert chunk_set is not None
         return self._tenant_recipe(artefact, stage, chunk_set, partition)
@@ -197,7 +205,7 @@ class Planner:
         return tuple(stale)
 
     def documents_digest(self, tenant: str) -> str:
-        """Data version of the documents that make up a tenant: ids, versions, parser versions.
+        """Data version of the documents that make up a tenant: ids, versions, parser versions, texts.
 
         Raises:
             TenantError: no document belongs to it.
@@ -210,10 +218,10 @@ class Planner:
                 found=f"{len(self.tenants)} tenants, among them {', '.join(self.tenants[:5])}",
                 remedy="list them with `zeroth corpus tenants`",
             )
-        rows = [
-            [row["document_id"], row["version"], PARSER_VERSION[row["source"]]] for row in mine.iter_rows(named=True)
-        ]
-        return _digest(rows)
+        return documents_digest(
+            (row["document_id"], row["version"], PARSER_VERSION[row["source"]], row.get("text_sha256"))
+            for row in mine.iter_rows(named=True)
+        )
 
     def _is_live(self, artefact: str, partition: str | None, sidecar: Sidecar) -> bool:
         stage, chunk_set = split_asset(artefact)
@@ -259,9 +267,6 @@ class Planner:
             self._store.require("parsed_documents", SOURCES[0])
         return parsed
 
-    def _manifest_digest(self, source: str) -> str:
-        return _digest(sorted([r.document_id, r.sha256] for r in self._manifest.records if r.source == source))
-
     def _tokenizer(self) -> dict[str, Any]:
         return {
             "model": self._model.name,
@@ -303,7 +308,3 @@ def _feeds(upstream: str, downstream: str) -> bool:
     if up in order and down in order:
         return up_set == down_set and order.index(up) < order.index(down)
     return (up, down) == ("raw_documents", "parsed_documents")
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode()).hexdigest()

@@ -6,6 +6,7 @@ functions that put them into a Parquet frame and back. No parsing.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from dataclasses import dataclass, field
 from typing import Literal
@@ -109,6 +110,11 @@ def innermost_spans(document: Document) -> tuple[Span, ...]:
                 open_sections.append(section)
         spans.append(Span(start, end, tuple(s.heading for s in open_sections)))
     return tuple(spans)
+
+
+def text_digest(text: str) -> str:
+    """sha256 (hex) of a canonical text as UTF-8: its data version, whichever file it stands in."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 _RANGE: dict[str, type[pl.DataType]] = {"start": pl.Int64, "end": pl.Int64}

@@ -31,6 +31,7 @@ from zeroth_assets.corpus.folding import (
     weigh_floors,
 )
 from zeroth_assets.corpus.manifest import ManifestRecord
+from zeroth_assets.corpus.model import text_digest
 from zeroth_assets.corpus.shingles import Progress
 from zeroth_assets.errors import TenantError
 from zeroth_assets.settings import SOURCES
@@ -56,6 +57,7 @@ ASSIGNMENT_SCHEMA = pl.Schema(
         "similarity": pl.Float64,
         "reason": pl.String,
         "estimated_chunks": pl.Float64,
+        "text_sha256": pl.String,
     }
 )
 
@@ -122,8 +124,9 @@ def tenant_keys(records: Iterable[ManifestRecord]) -> dict[tuple[str, str], str]
 def assign_tenants(documents: pl.DataFrame, records: Iterable[ManifestRecord], *, stride: int) -> pl.DataFrame:
     """Which tenant each document belongs to: one row per document, in `ASSIGNMENT_SCHEMA`, ordered by document.
 
-    `documents` has `document_id`, `version`, `source` and `tokens` (content tokens of the text). `stride` is how many
-    new tokens a fixed window brings; tokens / stride, at least 1, estimates a document's chunks.
+    `documents` has `document_id`, `version`, `source`, `tokens` (content tokens of the text) and, where it is at hand,
+    `text`, whose digest ties what is made for a tenant to the texts that it is made of. `stride` is how many new tokens
+    a fixed window brings; tokens / stride, at least 1, estimates a document's chunks.
 
     Raises:
         TenantError: a document is not in the manifest, or two attributes would share a key.
@@ -142,9 +145,9 @@ def assign_tenants(documents: pl.DataFrame, records: Iterable[ManifestRecord], *
             )
         key = keys[row["source"], attribute]
         estimate = max(1.0, row["tokens"] / stride)
-        rows.append(
-            (row["document_id"], row["version"], row["source"], key, key, attribute, None, "own tenant", estimate)
-        )
+        digest = text_digest(row["text"]) if "text" in row else None
+        about = (attribute, None, "own tenant", estimate, digest)
+        rows.append((row["document_id"], row["version"], row["source"], key, key, *about))
     return pl.DataFrame(rows, schema=ASSIGNMENT_SCHEMA, orient="row")
 
 
