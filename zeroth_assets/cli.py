@@ -112,6 +112,34 @@ def env() -> None:
 
 
 @app.command()
+def provenance(
+    artefact: Annotated[str, typer.Argument(help="Asset, or asset/partition: ann_recall_fixed_512/rfc-tls.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Read every file along the chain again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print what an artefact stands on, down to URL and checksum. With --verify, fail on the first mismatch."""
+    from zeroth_assets.artefacts import ArtefactStore
+    from zeroth_assets.corpus.manifest import load_manifest
+    from zeroth_assets.provenance import trace
+    from zeroth_assets.provenance import verify as verify_chain
+
+    settings = load_settings()
+    store, manifest = ArtefactStore(settings.state_dir / "artefacts"), load_manifest(settings.manifest_path)
+    name, _, partition = artefact.partition("/")
+    chain = trace(store, manifest, name, partition or None)
+    read = None
+    if verify:
+        raw_dir = settings.state_dir / "raw"
+        read = verify_chain(chain, store, manifest, raw_dir, manifest_path=settings.manifest_path)
+    if as_json:
+        emit({**chain.to_json(), "verified": asdict(read) if read else None})
+        return
+    out.print(chain.to_text(), highlight=False, markup=False, soft_wrap=True)
+    if read:
+        out.print(f"verified: {read.artefacts} artefacts and {read.documents} documents read again", highlight=False)
+
+
+@app.command()
 def metrics(
     chunk_set: Annotated[str | None, typer.Option(help="One chunk set; default: all.")] = None,
     tenant: Annotated[list[str] | None, typer.Option("--tenant", "-t", help="Tenant key; repeat for several.")] = None,
@@ -321,11 +349,29 @@ def corpus_add(
 
 
 @corpus.command("tenants")
-def corpus_tenants(as_json: Json = False) -> None:
-    """List the tenants: documents, estimated chunks, what was folded into them."""
-    from zeroth_assets.defs.tables import tenant_frame
+def corpus_tenants(
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Take the folding that the rule proposes; tenants may be renamed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the tenants: documents, estimated chunks, what was folded into them, and a folding that waits."""
+    from zeroth_assets.defs.tables import pending_folding, tenant_frame
 
-    frame = tenant_frame(load_settings())
+    settings = load_settings()
+    if accept:
+        from zeroth_assets.defs.console import accept_folding, quieten
+
+        quieten()
+        from zeroth_assets.definitions import build_defs
+
+        accept_folding(build_defs, err if as_json else out)
+    for change in pending_folding(settings):
+        err.print(
+            f"waits for --accept: {change['raw_tenant']} from {change['in_force']} to {change['proposed']}",
+            soft_wrap=True,
+        )
+    frame = tenant_frame(settings)
     if as_json:
         emit(frame.to_dicts())
         return

@@ -17,14 +17,21 @@ for _category in ("BetaWarning", "PreviewWarning"):
     if _known is not None:
         warnings.filterwarnings("ignore", category=_known, module=r"zeroth_assets\..*")
 
-from zeroth_assets.defs import chunks, corpus, embeddings, evaluation, index, schedules  # noqa: E402
+from zeroth_assets.defs import chunks, corpus, embeddings, evaluation, index, schedules, tenants  # noqa: E402
 from zeroth_assets.defs.resources import Project  # noqa: E402
 
 
 def build_defs(*, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
     """The definitions, with `resource_overrides` above the project's own resources."""
     return dg.Definitions(
-        assets=[*corpus.assets, *chunks.assets, *embeddings.assets, *index.assets, *evaluation.assets],
+        assets=[
+            *corpus.assets,
+            *tenants.assets,
+            *chunks.assets,
+            *embeddings.assets,
+            *index.assets,
+            *evaluation.assets,
+        ],
         jobs=[schedules.refresh],
         schedules=schedules.schedules,
         resources={"project": Project(), **(resource_overrides or {})},

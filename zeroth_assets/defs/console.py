@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from zeroth_assets.defs import progress as progress_module
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.defs.runner import Outcome, Runner, RunOutcome, Watcher
-from zeroth_assets.errors import SettingsError
+from zeroth_assets.errors import RunError, SettingsError
 from zeroth_assets.settings import Settings
 
 MISSING_SHOWN = 20
@@ -45,6 +45,18 @@ def materialize_here(
         outcome = runner.materialize_named(assets, partition) if assets else runner.materialize(tenants, sources)
     _summary(console, outcome, time.monotonic() - started)
     return outcome
+
+
+def accept_folding(build_defs: Callable[[], dg.Definitions], console: Console) -> None:
+    """Take the folding that the rule proposes, in one run of `tenant_assignments`.
+
+    Raises:
+        RunError: the run failed.
+    """
+    runner = Runner(build_defs(), Project(), _lines(console))
+    outcome = runner.materialize_named(["tenant_assignments"], None, {"tenant_assignments": {"accept": True}})
+    if outcome.failed:
+        raise RunError("The folding was not accepted", found=outcome.failed[0].error or "see the run")
 
 
 def quieten() -> None:

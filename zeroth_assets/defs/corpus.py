@@ -1,4 +1,4 @@
-"""The corpus: what belongs here is the assets from the manifest to the tenants, with their checks."""
+"""The corpus: what belongs here is the assets from the manifest to parsed text, partitioned by source."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,19 +6,16 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from zeroth_assets.chunking import overlap_tokens
 from zeroth_assets.corpus import manifest as manifests
 from zeroth_assets.corpus.acquisition import acquire, raw_path, read_raw
 from zeroth_assets.corpus.manifest import ManifestRecord
 from zeroth_assets.corpus.model import DOCUMENT_SCHEMA, documents_to_frame
 from zeroth_assets.corpus.parse import parse_source
 from zeroth_assets.corpus.quality import quality_frame
-from zeroth_assets.corpus.tenants import ASSIGNMENT_SCHEMA, assign_tenants
 from zeroth_assets.defs import metadata as md
-from zeroth_assets.defs.partitions import all_of, register_tenants, sources
+from zeroth_assets.defs.partitions import sources
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project, fetch_options
-from zeroth_assets.planning import OVERLAP_SHARE
 
 GROUP = "corpus"
 MANIFEST_SCHEMA = pl.Schema(
@@ -229,49 +226,4 @@ def _previous(project: Project, source: str) -> pl.DataFrame | None:
     return project.store.read_frame("parsed_documents", source)
 
 
-@dg.asset(
-    deps=[all_of("parsed_documents"), corpus_manifest],
-    group_name=GROUP,
-    kinds={"parquet"},
-    owners=md.OWNERS,
-    description="Which tenant each document belongs to, and why; registers the `tenant` partitions.",
-    metadata={"dagster/column_schema": md.column_schema(ASSIGNMENT_SCHEMA)},
-)
-def tenant_assignments(context: dg.AssetExecutionContext, project: Project) -> dg.MaterializeResult[Any]:
-    """Assign every parsed document to its tenant and register the tenants as partitions."""
-    recipe = project.planner().recipe("tenant_assignments")
-    parsed = pl.concat(
-        project.store.read_frame("parsed_documents", source, columns=["document_id", "version", "source", "text"])
-        for source in project.store.partitions("parsed_documents")
-    )
-    tokenizer, size = project.tokenizer, project.settings.max_tokens
-    counts = [len(tokenizer.starts(text)) for text in parsed["text"]]
-    stride = size - tokenizer.special_tokens - overlap_tokens(size, tokenizer.special_tokens, OVERLAP_SHARE)
-    frame = assign_tenants(
-        parsed.drop("text").with_columns(pl.Series("tokens", counts, dtype=pl.Int64)),
-        project.manifest.records,
-        stride=stride,
-    )
-    sidecar = project.store.write_frame(
-        frame,
-        "tenant_assignments",
-        **recipe.about("Document to tenant: final tenant, unmerged tenant, similarity and reason.", assign_tenants),
-    )
-    added, removed = register_tenants(context.instance, tuple(sorted(frame["tenant"].unique())))
-    table = (
-        frame.group_by("tenant")
-        .agg(pl.len().alias("documents"), pl.col("estimated_chunks").sum().round(0))
-        .sort("estimated_chunks", descending=True)
-    )
-    return md.result(
-        sidecar,
-        {
-            "tenants": table.height,
-            "partitions added": len(added),
-            "partitions removed": len(removed),
-            "table": md.markdown_table(table),
-        },
-    )
-
-
-assets: list[dg.AssetsDefinition] = [corpus_manifest, raw_documents, parsed_documents, tenant_assignments]
+assets: list[dg.AssetsDefinition] = [corpus_manifest, raw_documents, parsed_documents]

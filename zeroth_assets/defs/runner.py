@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -109,11 +109,14 @@ class Runner:
             self._stage(SOURCE_ASSETS, [s for s in wanted if self._project.manifest.of_source(s)])
             self._outcome.missing = self._missing(wanted)
             self._stage(CORPUS_ASSETS, [None])
+            self._tell_pending_folding()
             self._retire(wanted)
             self._stage(tenant_assets(), self._tenants(tenants, wanted), required=False)
         return self._outcome
 
-    def materialize_named(self, assets: Sequence[str], partition: str | None) -> Outcome:
+    def materialize_named(
+        self, assets: Sequence[str], partition: str | None, ops: Mapping[str, Any] | None = None
+    ) -> Outcome:
         """Make `assets` again in one run, fresh or not.
 
         Raises:
@@ -130,11 +133,11 @@ class Runner:
         with self._alone():
             self._prepare()
             self._check_partition(assets, partition)
-            self.run(assets, partition)
+            self.run(assets, partition, ops)
         return self._outcome
 
-    def run(self, assets: Sequence[str], partition: str | None) -> RunOutcome:
-        """One Dagster run, stale or not."""
+    def run(self, assets: Sequence[str], partition: str | None, ops: Mapping[str, Any] | None = None) -> RunOutcome:
+        """One Dagster run, stale or not; `ops` is configuration by asset."""
         assert self._instance is not None
         started = time.monotonic()
         result = self._job.execute_in_process(
@@ -143,7 +146,10 @@ class Runner:
             asset_selection=[dg.AssetKey(a) for a in assets],
             raise_on_error=False,
             # The console is the watcher's; the instance has every event.
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            run_config={
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+                "ops": {asset: {"config": dict(config)} for asset, config in (ops or {}).items()},
+            },
             tags={PROCESS_TAG: this_process()},
         )
         error, error_type = (None, None) if result.success else _first_error(result)
@@ -193,6 +199,15 @@ class Runner:
                 found=last.error or "see the run",
                 remedy="mend the cause and run the same command again",
             )
+
+    def _tell_pending_folding(self) -> None:
+        pending = self._project.store.require("tenant_assignments").details.get("pending", ())
+        for row in pending:
+            self._watcher.message(
+                f"folding: {row['raw_tenant']} is in {row['in_force']}, would be in {row['proposed']}"
+            )
+        if pending:
+            self._watcher.message("the folding in force stays; take the new one by `zeroth corpus tenants --accept`")
 
     def _retire(self, sources: Sequence[str]) -> None:
         """Take tenants that no document belongs to any more out of the database.

@@ -94,3 +94,9 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row['latency_p50_ms']:.2f}",
         f"{row['latency_p95_ms']:.2f}",
     ]
+
+
+def pending_folding(settings: Settings) -> list[dict[str, Any]]:
+    """Raw tenants that the rule would place elsewhere than the folding in force does."""
+    store = ArtefactStore(settings.state_dir / "artefacts")
+    return list(store.require("tenant_assignments").details.get("pending", ()))
