@@ -16,6 +16,7 @@ from zeroth_assets.chunking import FastTokenizer
 from zeroth_assets.corpus.http import FetchOptions
 from zeroth_assets.corpus.manifest import Manifest, load_manifest
 from zeroth_assets.corpus.pacing import Ceilings
+from zeroth_assets.defs.instance import PROCESS_TAG, note_run
 from zeroth_assets.embedding import Encoder, Memo, ModelFiles, find_model, load_encoder
 from zeroth_assets.planning import Planner
 from zeroth_assets.settings import Settings, read_settings
@@ -27,6 +28,11 @@ class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
     """The corpus, store, database and encoder that the settings name. `home` overrides `ZEROTH_HOME` in tests."""
 
     home: str | None = None
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Record which process works on the run: one that the UI launched carries no tag of ours."""
+        if context.run is not None and PROCESS_TAG not in context.run.tags:
+            note_run(self.settings, context.run.run_id)
 
     @property
     def settings(self) -> Settings:

@@ -2,109 +2,240 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+import dagster as dg
+import psutil
+from filelock import FileLock, Timeout
 from rich.console import Console
 
+from zeroth_assets.defs import processes
 from zeroth_assets.defs.instance import close_orphans, environment, open_instance
 from zeroth_assets.defs.partitions import register_tenants
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.errors import ArtefactError, SettingsError
+from zeroth_assets.errors import ArtefactError, RunError, SettingsError
 from zeroth_assets.settings import Settings, project_file
 from zeroth_assets.store import server as embedded
 
-GRACE_SECONDS = 20.0
+POLL_SECONDS = 0.2
+ORPHANS_SECONDS = 30.0
+
+
+class _Asked(BaseException):
+    """A signal asks us to stop. Not an Exception: nothing on the way may swallow it."""
 
 
 def serve(settings: Settings, *, host: str, port: int, webserver: bool, daemon: bool, console: Console) -> int:
-    """Run the UI until it ends or a signal comes, then stop what was started, the embedded database included.
-
-    Returns the exit code: 0 after a signal, otherwise that of the child that ended first.
+    """Run the UI until a signal comes, then stop what was started, the embedded database included. Returns 0.
 
     Raises:
-        SettingsError: the port is taken, or nothing was asked for.
+        SettingsError: the port is taken, a daemon works on this home already, or nothing was asked for.
+        RunError: the web server or the daemon ended by itself.
     """
     if not webserver and not daemon:
         raise SettingsError("Neither web server nor daemon is wanted", remedy="leave out one of the two --no- options")
-    if webserver:
-        _check_port(host, port)
-    was_running = embedded.status(settings.state_dir).state == "running"
-    project = Project()
+    state_dir = settings.state_dir
+    for url in processes.sweep(state_dir):
+        console.print(f"ended what a killed `zeroth dev` had left running at {url}", highlight=False)
+    with _signals(), _one_daemon(state_dir) if daemon else contextlib.nullcontext():
+        if webserver:
+            _check_port(host, port)
+        was_running = embedded.status(state_dir).state == "running"
+        url = f"http://{host}:{port}"
+        console.print("starting the database and loading definitions; Ctrl-C stops it", highlight=False)
+        try:
+            project = Project()
+            instance = _prepare(settings, project, console)
+            variables = {**os.environ, **environment(settings, project.database)}
+            keeper = _Housekeeping(instance, settings, console, (host, port) if webserver else None)
+            try:
+                with _children(state_dir, _commands(host, port, webserver, daemon), variables, url) as children:
+                    _wait(children, keeper)
+            finally:
+                with _unstoppable():
+                    keeper.close_orphans()
+        except _Asked:
+            console.print("stopping", highlight=False)
+        finally:
+            with _unstoppable():
+                _stop_database(settings, was_running, console)
+    return 0
+
+
+def _prepare(settings: Settings, project: Project, console: Console) -> dg.DagsterInstance:
     instance = open_instance(settings, project.database)
-    for run_id in close_orphans(instance, settings):
-        console.print(f"run {run_id[:8]} was left by a process that is gone: marked failed")
+    _close_orphans(instance, settings, console)
     try:
         register_tenants(instance, project.planner().tenants)
     except ArtefactError:
         console.print("no tenants yet: materialise the corpus group first, or run `zeroth materialize`")
-    instance.dispose()
-    variables = {**os.environ, **environment(settings, project.database)}
-    children = [_child(command, variables) for command in _commands(host, port, webserver, daemon)]
-    if webserver:
-        console.print(f"Dagster UI: http://{host}:{port}  (Ctrl-C stops it)", highlight=False)
-    try:
-        return _wait(children)
-    finally:
-        _stop(children)
-        if not was_running and not settings.database_url:
-            embedded.stop(settings.state_dir)
-            console.print("stopped, the embedded database too")
+    return instance
 
 
-def _commands(host: str, port: int, webserver: bool, daemon: bool) -> list[list[str]]:
-    workspace = str(project_file("workspace.yaml"))
-    commands = []
+def _close_orphans(instance: dg.DagsterInstance, settings: Settings, console: Console) -> None:
+    for run_id in close_orphans(instance, settings):
+        console.print(f"run {run_id[:8]} was left by a process that is gone: marked failed", highlight=False)
+
+
+def _commands(host: str, port: int, webserver: bool, daemon: bool) -> dict[str, list[str]]:
+    shared = ["-w", str(project_file("workspace.yaml")), "--code-server-log-level", "warning"]
+    commands = {}
     if webserver:
-        arguments = ["-m", "dagster_webserver", "-h", host, "-p", str(port), "-w", workspace]
-        commands.append([sys.executable, *arguments])
+        where = ["-h", host, "-p", str(port), "--dagster-log-level", "warning"]
+        commands["web server"] = [sys.executable, "-m", "dagster_webserver", *where, *shared]
     if daemon:
-        commands.append([sys.executable, "-m", "dagster._daemon", "run", "-w", workspace])
+        commands["daemon"] = [sys.executable, "-m", "dagster._daemon", "run", "--log-level", "warning", *shared]
     return commands
 
 
-def _child(command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
-    # A session of its own: a terminal's Ctrl-C reaches us alone, and we end the children in order.
-    return subprocess.Popen(command, env=variables, start_new_session=True, cwd=Path.cwd())
+@contextlib.contextmanager
+def _children(
+    state_dir: Path, commands: dict[str, list[str]], variables: dict[str, str], url: str
+) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """The commands as processes. They are ended with the block, and by the watcher when we are killed."""
+    path = processes.record_path(state_dir, os.getpid())
+    watcher = subprocess.Popen(
+        [sys.executable, "-m", processes.__name__, str(path)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    marks: list[str] = []
+    try:
+        for name, command in commands.items():
+            # A session of its own: a terminal's Ctrl-C reaches us alone, and we end the children in order.
+            children[name] = subprocess.Popen(command, env=variables, start_new_session=True, cwd=Path.cwd())
+            marks.append(processes.mark_of(psutil.Process(children[name].pid)))
+            processes.Record(path, processes.this_process(), url, tuple(marks)).write()
+        yield children
+    finally:
+        with _unstoppable():
+            processes.end(marks)
+            path.unlink(missing_ok=True)
+            watcher.communicate()
 
 
-def _wait(children: list[subprocess.Popen[bytes]]) -> int:
-    asked = False
+class _Housekeeping:
+    """What is done while we wait: say when the UI answers, and close runs whose process was killed."""
+
+    def __init__(
+        self, instance: dg.DagsterInstance, settings: Settings, console: Console, ui: tuple[str, int] | None
+    ) -> None:
+        self._close: Callable[[], None] = lambda: _close_orphans(instance, settings, console)
+        self._console, self._ui = console, ui
+        self._next = time.monotonic() + ORPHANS_SECONDS
+
+    def __call__(self) -> None:
+        if self._ui is not None and _listens(*self._ui):
+            self._console.print(f"Dagster UI: http://{self._ui[0]}:{self._ui[1]}", highlight=False)
+            self._ui = None
+        if time.monotonic() >= self._next:
+            self.close_orphans()
+            self._next = time.monotonic() + ORPHANS_SECONDS
+
+    def close_orphans(self) -> None:
+        """Close runs that nobody works on; a database that does not answer is the children's to report."""
+        try:
+            self._close()
+        except Exception as error:
+            self._console.print(f"orphaned runs could not be looked for: {type(error).__name__}", highlight=False)
+
+
+def _wait(children: dict[str, subprocess.Popen[bytes]], housekeeping: _Housekeeping) -> None:
+    while True:
+        for name, child in children.items():
+            if child.poll() is not None:
+                raise RunError(
+                    f"The {name} ended by itself",
+                    found=f"exit code {child.returncode}",
+                    remedy="see the lines above, and start again",
+                )
+        housekeeping()
+        time.sleep(POLL_SECONDS)
+
+
+def _stop_database(settings: Settings, was_running: bool, console: Console) -> None:
+    if was_running or settings.database_url:
+        return
+    others = [r for r in processes.records(settings.state_dir) if processes.is_alive(r.owner)]
+    if others or _held(settings.state_dir / "materialize.lock"):
+        console.print("stopped; others work with the database, so it runs on (`zeroth db stop` ends it)")
+    elif embedded.stop(settings.state_dir):
+        console.print("stopped, the embedded database too")
+
+
+def _held(lock: Path) -> bool:
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Turn the first SIGINT, SIGTERM or SIGHUP into `_Asked`, from whatever we are doing."""
 
     def ask(signum: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
+        raise _Asked
 
     former = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        while not asked:
-            for child in children:
-                if child.poll() is not None:
-                    return child.returncode or 1
-            time.sleep(0.2)
-        return 0
+        yield
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
 
 
-def _stop(children: list[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        if child.poll() is None:
-            child.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + GRACE_SECONDS
-    for child in children:
-        try:
-            child.wait(timeout=max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+@contextlib.contextmanager
+def _unstoppable() -> Iterator[None]:
+    """An impatient second Ctrl-C must not leave half of it running."""
+    former = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _one_daemon(state_dir: Path) -> Iterator[None]:
+    """Two daemons on one instance would both launch what is queued."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(state_dir / "daemon.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        urls = [r.url for r in processes.records(state_dir) if processes.is_alive(r.owner)]
+        raise SettingsError(
+            f"A daemon works on {state_dir} already",
+            expected="one `zeroth dev` a home",
+            found=", ".join(urls) or "another process holds daemon.lock",
+            remedy="open that one, or add a second UI with `zeroth dev --no-daemon --port 3001`",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((_reachable(host), port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def _reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
 def _check_port(host: str, port: int) -> None:
