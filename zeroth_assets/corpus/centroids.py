@@ -18,7 +18,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfTransformer
 
 from zeroth_assets.corpus.shingles import Progress, word_lists
 
@@ -58,6 +57,9 @@ class TenantVectors:
 
 def tenant_vectors(documents: pl.DataFrame, progress: Progress | None = None) -> TenantVectors:
     """Vectors of the tenants of `documents` (`source`, `tenant` and `text`, one row per document)."""
+    # Imported here: it takes most of a second, and every command of the console imports this module.
+    from sklearn.feature_extraction.text import TfidfTransformer
+
     documents = documents.with_row_index("row")
     counts = _term_counts(documents, progress)
     words = counts["term"].unique().sort()
