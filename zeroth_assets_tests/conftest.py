@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["zeroth_assets_tests.database_fixtures"]
+pytest_plugins = ["zeroth_assets_tests.database_fixtures", "zeroth_assets_tests.small_corpus"]
 
 
 @pytest.fixture(scope="session")
