@@ -35,6 +35,7 @@ def embedding_asset(chunk_set: str) -> dg.AssetsDefinition:
         owners=md.OWNERS,
         pool="encoder",
         description=f"One float32 unit vector per {chunk_set} chunk, in the chunks' order, with its fingerprint.",
+        metadata={"dagster/column_schema": md.column_schema({"vector": "Array(Float32)"})},
         check_specs=[
             dg.AssetCheckSpec(c, asset=name, blocking=True, partitions_def=tenants, description=d)
             for c, d in CHECKS.items()

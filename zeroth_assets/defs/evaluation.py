@@ -12,7 +12,14 @@ from zeroth_assets.defs.partitions import all_of, tenants
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.evaluation.ann_recall import measure_ann_recall
-from zeroth_assets.evaluation.ann_report import FIGURE_SCHEMA, LATENCY, TRUTH, recall_verdict, verdict
+from zeroth_assets.evaluation.ann_report import (
+    FIGURE_SCHEMA,
+    HEADLINE_EF_SEARCH,
+    LATENCY,
+    TRUTH,
+    recall_verdict,
+    verdict,
+)
 from zeroth_assets.evaluation.plots import plot_ann_recall
 from zeroth_assets.evaluation.queries import sample_queries
 from zeroth_assets.planning import EF_SEARCH
@@ -73,18 +80,25 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
             resamples=settings.resamples,
             progress=progress_of(context),
         )
+        headline = report.at(HEADLINE_EF_SEARCH)
         honest, reached = verdict(report), recall_verdict(report, floor=settings.recall_floor)
         results = [
             dg.AssetCheckResult(
                 check_name="figures_are_honest",
                 passed=honest.ok,
-                metadata={"problems": "; ".join(honest.problems) or "none"},
+                metadata={"problems": "; ".join(honest.problems) or "none", "count": len(honest.problems)},
             ),
             dg.AssetCheckResult(
                 check_name="recall_reaches_floor",
                 passed=reached.ok and not reached.warnings,
                 severity=dg.AssetCheckSeverity.WARN if reached.ok else dg.AssetCheckSeverity.ERROR,
-                metadata={"found": "; ".join((*reached.problems, *reached.warnings)) or "reached"},
+                metadata={
+                    "found": "; ".join((*reached.problems, *reached.warnings)) or "reached",
+                    "recall": headline["recall"],
+                    "recall low": headline["recall_low"],
+                    "recall high": headline["recall_high"],
+                    "floor": settings.recall_floor,
+                },
             ),
         ]
         if not honest.ok:

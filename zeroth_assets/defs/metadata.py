@@ -6,34 +6,41 @@ No document text ever goes into metadata: event logs outlive permissions.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
 from zeroth_assets.artefacts import Sidecar
+from zeroth_assets.defs.columns import COLUMNS
 
 OWNERS = ["team:retrieval"]
+WIDE, FEW = 8, 3
 
 
-def column_schema(schema: Mapping[str, Any], descriptions: Mapping[str, str] | None = None) -> dg.TableSchema:
-    """A Polars schema as Dagster's, for the definition-level metadata `dagster/column_schema`."""
-    descriptions = descriptions or {}
+def column_schema(schema: Mapping[str, Any]) -> dg.TableSchema:
+    """A Polars schema as Dagster's, with what each column means, for the metadata `dagster/column_schema`."""
     return dg.TableSchema(
         columns=[
-            dg.TableColumn(name, type=str(dtype), description=descriptions.get(name)) for name, dtype in schema.items()
+            dg.TableColumn(name, type=_type(dtype), description=COLUMNS.get(name)) for name, dtype in schema.items()
         ]
     )
 
 
 def markdown_table(frame: pl.DataFrame, limit: int = 200) -> dg.MarkdownMetadataValue:
-    """A frame as a Markdown table, cut at `limit` rows with a line that says so."""
-    header = "| " + " | ".join(frame.columns) + " |\n|" + " --- |" * frame.width
-    lines = ["| " + " | ".join(_cell(value) for value in row) + " |" for row in frame.head(limit).iter_rows()]
-    if frame.height > limit:
-        lines.append(f"\n{frame.height - limit} more rows in the artefact")
-    return dg.MetadataValue.md("\n".join([header, *lines]))
+    """A frame as a Markdown table, cut at `limit` rows with a line that says so; `none` for no row.
+
+    Few rows and many columns are turned on their side: the UI gives a table no more than the page's width.
+    """
+    if frame.is_empty():
+        return dg.MetadataValue.md("none")
+    if frame.width > WIDE and frame.height <= FEW:
+        cells = [[name, *(_cell(value) for value in frame[name])] for name in frame.columns]
+        return dg.MetadataValue.md(_lines(["", *(" " for _ in range(frame.height))], cells))
+    text = _lines(frame.columns, [[_cell(value) for value in row] for row in frame.head(limit).iter_rows()])
+    more = f"\n\n{frame.height - limit} more rows in the artefact" if frame.height > limit else ""
+    return dg.MetadataValue.md(text + more)
 
 
 def png(image: bytes, alt: str) -> dg.MarkdownMetadataValue:
@@ -63,10 +70,21 @@ def result(
 ) -> dg.MaterializeResult[Any]:
     """A materialisation whose data version is the artefact's sha256."""
     return dg.MaterializeResult(
-        metadata={**of_sidecar(sidecar), **(metadata or {})},
+        # What this asset alone tells comes first; where it comes from is the same list for all.
+        metadata={**(metadata or {}), **of_sidecar(sidecar)},
         data_version=dg.DataVersion(sidecar.sha256),
         check_results=check_results or [],
     )
+
+
+def _type(dtype: object) -> str:
+    """Nested types by their outermost name: the rest is unreadable in the catalogue."""
+    return str(dtype).partition("({")[0].replace("(Struct", "[Struct]")
+
+
+def _lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def _cell(value: object) -> str:
