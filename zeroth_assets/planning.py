@@ -152,8 +152,13 @@ class Planner:
                 )
             case "dedup_report":
                 return self._made(artefact, None, DEDUP_VERSION, self._parsed(), {"seed": self._settings.seed})
-        assert partition is not None
-        assert chunk_set is not None
+        if artefact not in tenant_assets() or chunk_set is None or partition is None:
+            raise ArtefactError(
+                f"There is no asset {artefact!r}" if partition else f"Asset {artefact!r} has partitions",
+                expected=", ".join((*PLAIN_ASSETS, *SOURCE_ASSETS, *CORPUS_ASSETS, *tenant_assets())),
+                found=repr(partition),
+                remedy="name one of them, with its source or tenant",
+            )
         return self._tenant_recipe(artefact, stage, chunk_set, partition)
 
     def _tenant_recipe(self, artefact: str, stage: str, chunk_set: str, tenant: str) -> Recipe:
@@ -180,7 +185,7 @@ class Planner:
                     **self._encoder(),
                 }
                 return self._made(artefact, tenant, CODE_VERSIONS[stage], inputs, parameters)
-        raise ArtefactError(f"There is no asset {artefact!r}", remedy="see `zeroth materialize --help`")
+        raise ArtefactError(f"There is no stage {stage!r}", remedy="add its recipe to the planner")
 
     def is_fresh(self, artefact: str, partition: str | None = None) -> bool:
         """Whether the artefact in force was made by today's recipe and is really there."""
