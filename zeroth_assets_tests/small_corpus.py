@@ -27,8 +27,6 @@ from unittest import mock
 import pytest
 
 from zeroth_assets import cli, settings
-from zeroth_assets.defs import resources
-from zeroth_assets.embedding import find_model
 from zeroth_assets.settings import package_file
 from zeroth_assets.store import server
 from zeroth_assets.store.connect import embedded_database
@@ -48,7 +46,6 @@ SETTINGS = {
     "ZEROTH_PRECISION": "fp32",
     "COLUMNS": "200",
 }
-CACHES: tuple[Any, ...] = (settings.load_settings, resources._settings, resources._database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +231,15 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     from transformers import BertConfig, BertModel
 
+    from zeroth_assets.embedding import find_model
+
     packaged = find_model("all-MiniLM-L6-v2").folder
     folder = tmp_path_factory.mktemp("models") / "tiny"
     shutil.copytree(packaged, folder, ignore=shutil.ignore_patterns("*.safetensors"))
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
-        BertModel(BertConfig(**shape, max_position_embeddings=512)).save_pretrained(folder)
+        shape = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
+        BertModel(shape).save_pretrained(folder)
     return folder
 
 
@@ -286,7 +285,10 @@ def empty(materialised: Materialised) -> Iterator[SmallCorpus]:
 
 
 def _forget() -> None:
-    for cache in CACHES:
+    # This module is a plugin of every test session: what imports Dagster or torch waits until a test needs it.
+    from zeroth_assets.defs import resources
+
+    for cache in (settings.load_settings, resources._settings, resources._database):
         cache.cache_clear()
 
 
