@@ -213,6 +213,9 @@ class ArtefactStore:
 
         `describes` is one sentence; `code` the dotted path of the function that made it; `inputs` maps
         `artefact[/partition]` to data version. The former data file is removed once the new sidecar is in force.
+
+        Raises:
+            ArtefactError: the disk is full or refuses; the former artefact stays in force.
         """
         inputs, parameters = dict(inputs or {}), dict(parameters or {})
         sha256 = hashlib.sha256(payload).hexdigest()
@@ -238,9 +241,17 @@ class ArtefactStore:
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             details=dict(details or {}),
         )
-        self._fs.makedirs(f"{self._root}/{artefact}", exist_ok=True)
-        with self._writing(stem):
-            self._publish(sidecar, payload, stem, suffix)
+        try:
+            self._fs.makedirs(f"{self._root}/{artefact}", exist_ok=True)
+            with self._writing(stem):
+                self._publish(sidecar, payload, stem, suffix)
+        except OSError as error:
+            raise ArtefactError(
+                f"Artefact {_label(artefact, partition)} cannot be written",
+                expected=f"room for {len(payload)} bytes, and leave to write, under {self._root}",
+                found=str(error),
+                remedy="free disk space or mend the folder, and run the same command again; the former stays in force",
+            ) from error
         return sidecar
 
     def _publish(self, sidecar: Sidecar, payload: bytes, stem: str, suffix: str) -> None:

@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from zeroth_assets.defs import progress as progress_module
+from zeroth_assets.defs.outcome import Outcome, RunOutcome, Watcher
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.defs.runner import Outcome, Runner, RunOutcome, Watcher
+from zeroth_assets.defs.runner import Runner
 from zeroth_assets.errors import RunError, SettingsError
 from zeroth_assets.settings import Settings
 

@@ -8,81 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 import polars as pl
 from filelock import FileLock, Timeout
 
-from zeroth_assets import errors
 from zeroth_assets.artefacts import check_partition_key
 from zeroth_assets.defs.instance import PROCESS_TAG, close_orphans, open_instance, this_process
+from zeroth_assets.defs.outcome import Outcome, RunOutcome, Watcher, error_class, first_error
 from zeroth_assets.defs.partitions import register_tenants
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.errors import AcquisitionError, ArtefactError, RunError, TenantError, ZerothError
+from zeroth_assets.errors import ArtefactError, SettingsError, TenantError
 from zeroth_assets.planning import CORPUS_ASSETS, PLAIN_ASSETS, SOURCE_ASSETS, tenant_assets
 from zeroth_assets.settings import SOURCES
 from zeroth_assets.store.registry import list_tenants
 from zeroth_assets.store.retire import retire_tenant
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """One Dagster run: what it made, for which partition, and how it ended."""
-
-    run_id: str
-    partition: str | None
-    assets: tuple[str, ...]
-    succeeded: bool
-    seconds: float
-    error: str | None = None
-    error_type: str | None = None
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a materialisation did. `fresh` counts artefacts that were left alone."""
-
-    runs: list[RunOutcome] = field(default_factory=list)
-    fresh: int = 0
-    closed_runs: list[str] = field(default_factory=list)
-    retired: list[str] = field(default_factory=list)
-    missing: list[tuple[str, str]] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {
-            "runs": [asdict(run) for run in self.runs],
-            "fresh": self.fresh,
-            "failed": len(self.failed),
-            "missing": [{"document_id": document_id, "cause": cause} for document_id, cause in self.missing],
-            "closed_runs": self.closed_runs,
-            "retired": self.retired,
-        }
-
-    @property
-    def exit_code(self) -> int:
-        """0, or the code of the error that all failed runs share, or RunError's; missing documents are a failure."""
-        if self.failed:
-            codes = {_error_class(run.error_type).exit_code for run in self.failed}
-            return codes.pop() if len(codes) == 1 else RunError.exit_code
-        return AcquisitionError.exit_code if self.missing else 0
-
-    @property
-    def failed(self) -> list[RunOutcome]:
-        """The runs that did not end in success."""
-        return [run for run in self.runs if not run.succeeded]
-
-
-@dataclass(frozen=True, slots=True)
-class Watcher:
-    """What the runner tells a person: messages, and the start and end of each run."""
-
-    message: Callable[[str], None] = lambda text: None
-    started: Callable[[str, tuple[str, ...], int, int], None] = lambda what, assets, number, of: None
-    ended: Callable[[RunOutcome], None] = lambda outcome: None
 
 
 class Runner:
@@ -99,14 +41,15 @@ class Runner:
         """Bring everything up to date, or what `tenants` and `sources` need.
 
         Raises:
+            SettingsError: a source that there is not, or a home that cannot be written.
             TenantError: a tenant that the corpus does not have.
             ZerothError: whatever stops the whole plan: no database, no mirror, a manifest that breaks a rule.
         """
+        wanted = _known_sources(sources) or sources_of(tenants)
         with self._alone():
             self._prepare()
-            wanted = tuple(sources) or sources_of(tenants)
             self._stage(PLAIN_ASSETS, [None])
-            self._stage(SOURCE_ASSETS, [s for s in wanted if self._project.manifest.of_source(s)])
+            self._stage(SOURCE_ASSETS, [s for s in wanted if self._has_source(s)])
             self._outcome.missing = self._missing(wanted)
             self._stage(CORPUS_ASSETS, [None])
             self._tell_pending_folding()
@@ -152,7 +95,7 @@ class Runner:
             },
             tags={PROCESS_TAG: this_process()},
         )
-        error, error_type = (None, None) if result.success else _first_error(result)
+        error, error_type = (None, None) if result.success else first_error(result)
         seconds = time.monotonic() - started
         outcome = RunOutcome(result.run_id, partition, tuple(assets), result.success, seconds, error, error_type)
         self._outcome.runs.append(outcome)
@@ -194,11 +137,17 @@ class Runner:
             self.run(stale, partition)
         if todo and not any(run.succeeded for run in self._outcome.runs[-len(todo) :]) and required:
             last = self._outcome.runs[-1]
-            raise _error_class(last.error_type)(
+            raise error_class(last.error_type)(
                 f"{', '.join(last.assets)} could not be made, and all else stands on it",
                 found=last.error or "see the run",
                 remedy="mend the cause and run the same command again",
             )
+
+    def _has_source(self, source: str) -> bool:
+        """Whether the manifest names the source, or did: what was made of it then must not stand for ever."""
+        return bool(self._project.manifest.of_source(source)) or bool(
+            self._project.store.sidecar(SOURCE_ASSETS[0], source)
+        )
 
     def _tell_pending_folding(self) -> None:
         pending = self._project.store.require("tenant_assignments").details.get("pending", ())
@@ -216,15 +165,18 @@ class Runner:
         """
         incomplete = {document_id.partition(":")[0] for document_id, _ in self._outcome.missing}
         known = set(self._project.planner().tenants)
-        for tenant in list_tenants(self._project.database):
-            source = tenant.tenant_key.partition("-")[0]
-            if tenant.tenant_key in known or source not in sources or source in incomplete:
+        store = self._project.store
+        loaded = {tenant.tenant_key for tenant in list_tenants(self._project.database)}
+        published = {key for asset in tenant_assets() for key in store.partitions(asset)}
+        for tenant in sorted((loaded | published) - known):
+            source = tenant.partition("-")[0]
+            if source not in sources or source in incomplete:
                 continue
-            report = retire_tenant(self._project.database, tenant.tenant_key)
+            rows = retire_tenant(self._project.database, tenant).rows if tenant in loaded else 0
             for asset in tenant_assets():
-                self._project.store.remove(asset, tenant.tenant_key)
-            self._outcome.retired.append(tenant.tenant_key)
-            self._watcher.message(f"{tenant.tenant_key} holds no document any more: {report.rows} rows removed")
+                store.remove(asset, tenant)
+            self._outcome.retired.append(tenant)
+            self._watcher.message(f"{tenant} holds no document any more: {rows} rows removed")
 
     def _missing(self, sources: Sequence[str]) -> list[tuple[str, str]]:
         """Documents that the manifest lists and that could not be had or parsed, with the cause."""
@@ -257,13 +209,20 @@ class Runner:
     def _alone(self) -> Iterator[None]:
         """Two materialisations of one home take turns: the second finds the work done."""
         state = self._project.settings.state_dir
-        state.mkdir(parents=True, exist_ok=True)
         lock = FileLock(state / "materialize.lock")
         try:
+            state.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=0)
         except Timeout:
             self._watcher.message("another materialisation works on this home; waiting for it to end")
             lock.acquire()
+        except OSError as error:
+            raise SettingsError(
+                f"The home {state} cannot be written",
+                expected="a folder that exists or can be made, with room on its disk",
+                found=str(error),
+                remedy="set ZEROTH_HOME to a folder of your own, or make room, and run the same command again",
+            ) from error
         try:
             yield
         finally:
@@ -275,17 +234,10 @@ def sources_of(tenants: Sequence[str]) -> tuple[str, ...]:
     return tuple(s for s in SOURCES if not tenants or any(t.startswith(f"{s}-") for t in tenants))
 
 
-def _error_class(name: str | None) -> type[ZerothError]:
-    found = getattr(errors, name or "", RunError)
-    return found if isinstance(found, type) and issubclass(found, ZerothError) else RunError
-
-
-def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str | None]:
-    for event in result.get_step_failure_events():
-        error = event.step_failure_data.error
-        while error is not None and error.cause is not None:
-            error = error.cause
-        if error is not None:
-            return error.message.strip(), error.cls_name
-        return event.message or "failed", None
-    return "the run failed before any step", None
+def _known_sources(sources: Sequence[str]) -> tuple[str, ...]:
+    unknown = sorted(set(sources) - set(SOURCES))
+    if unknown:
+        raise SettingsError(
+            f"There is no source {', '.join(unknown)}", expected=", ".join(SOURCES), remedy="name one of them"
+        )
+    return tuple(sources)

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from zeroth_assets.artefacts import ArtefactStore
-from zeroth_assets.errors import ArtefactError
+from zeroth_assets.errors import ArtefactError, TenantError
 from zeroth_assets.settings import CHUNK_SETS, Settings
 
 HEADLINE_EF_SEARCH = 40
@@ -30,6 +30,14 @@ def ann_recall_frame(
         )
     store = ArtefactStore(settings.state_dir / "artefacts")
     known = set(tenant_frame(settings)["tenant"])
+    unknown = sorted(set(tenants) - known)
+    if unknown:
+        raise TenantError(
+            f"No document belongs to tenant {', '.join(unknown)}",
+            expected=f"one of the {len(known)} tenants",
+            found=", ".join(unknown),
+            remedy="list them with `zeroth corpus tenants`",
+        )
     frames = [
         store.read_frame(f"ann_recall_{name}", tenant)
         for name in ([chunk_set] if chunk_set else CHUNK_SETS)
