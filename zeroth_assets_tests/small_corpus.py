@@ -171,6 +171,14 @@ class SmallCorpus:
         path.write_bytes(content)
         self.amend(document_id, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
 
+    def data_file(self, artefact: str, partition: str) -> Path:
+        """The data file of an artefact, for a test that spoils it."""
+        return (
+            self.artefacts
+            / artefact
+            / json.loads((self.artefacts / artefact / f"{partition}.meta.json").read_text())["file"]
+        )
+
     def data_versions(self) -> dict[str, str]:
         """Artefact/partition to sha256, as the sidecars say."""
         sidecars = [json.loads(p.read_text("utf-8")) for p in self.artefacts.glob("*/*.meta.json")]
