@@ -244,7 +244,10 @@ def main() -> None:
     except ZerothError as error:
         err.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        # Dagster turns an interrupt inside a step into an exception of its own, and is not imported for every command.
+        if not isinstance(error, KeyboardInterrupt) and type(error).__name__ != "DagsterExecutionInterruptedError":
+            raise
         err.print("interrupted; the same command goes on from here", highlight=False)
         sys.exit(130)
 

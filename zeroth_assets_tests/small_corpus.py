@@ -173,11 +173,8 @@ class SmallCorpus:
 
     def data_file(self, artefact: str, partition: str) -> Path:
         """The data file of an artefact, for a test that spoils it."""
-        return (
-            self.artefacts
-            / artefact
-            / json.loads((self.artefacts / artefact / f"{partition}.meta.json").read_text())["file"]
-        )
+        sidecar = json.loads((self.artefacts / artefact / f"{partition}.meta.json").read_text("utf-8"))
+        return self.artefacts / artefact / str(sidecar["file"])
 
     def data_versions(self) -> dict[str, str]:
         """Artefact/partition to sha256, as the sidecars say."""

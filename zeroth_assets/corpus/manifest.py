@@ -136,7 +136,12 @@ def parse_manifest(payload: bytes, name: str) -> Manifest:
     try:
         content = json.loads(payload.decode("utf-8"), object_pairs_hook=_refuse_twins)
     except ValueError as error:
-        raise ManifestError(f"The manifest {name} is not JSON", expected="one JSON object", found=str(error)) from error
+        raise ManifestError(
+            f"The manifest {name} is not JSON",
+            expected="one JSON object",
+            found=str(error),
+            remedy="mend it at that place, or take the file from your version control",
+        ) from error
     problems = [_described(error, content) for error in _validator().iter_errors(content)]
     records: tuple[ManifestRecord, ...] = ()
     if not problems:

@@ -23,8 +23,10 @@ from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import ArtefactError, SettingsError, TenantError
 from zeroth_assets.planning import CORPUS_ASSETS, PLAIN_ASSETS, SOURCE_ASSETS, tenant_assets
 from zeroth_assets.settings import SOURCES
+from zeroth_assets.store.migrate import claim_corpus
 from zeroth_assets.store.registry import list_tenants
 from zeroth_assets.store.retire import retire_tenant
+from zeroth_assets.store.state import applied_digest
 
 
 class Runner:
@@ -122,8 +124,12 @@ class Runner:
             )
 
     def _prepare(self) -> None:
-        self._instance = open_instance(self._project.settings, self._project.database)
-        self._outcome.closed_runs = close_orphans(self._instance, self._project.settings)
+        settings, database = self._project.settings, self._project.database
+        if applied_digest(database) is not None:
+            # Another corpus would retire every tenant that it does not know.
+            claim_corpus(database, settings.corpus)
+        self._instance = open_instance(settings, database)
+        self._outcome.closed_runs = close_orphans(self._instance, settings)
         for run_id in self._outcome.closed_runs:
             self._watcher.message(f"run {run_id[:8]} was left by a process that is gone: marked failed")
 

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from zeroth_assets import planning
 from zeroth_assets.artefacts import ArtefactStore
+from zeroth_assets.chunking import CHUNKER_VERSION
 from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import ArtefactError
-from zeroth_assets.planning import CHUNKER_VERSION, tenant_assets
+from zeroth_assets.planning import tenant_assets
 from zeroth_assets.store.connect import principal_session
 from zeroth_assets.store.registry import list_tenants
 from zeroth_assets_tests.small_corpus import CONTRACT, LANTERN, ORCHARD_SMALL, SmallCorpus, remade
@@ -181,25 +183,30 @@ def test_a_tenant_without_documents_is_retired_from_database_artefacts_and_parti
     assert own.zeroth("materialize", "--json").json["runs"] == []
 
 
-def test_a_tenant_that_fails_leaves_the_others_standing_and_shows_its_error(empty: SmallCorpus) -> None:
+def test_a_tenant_that_fails_leaves_the_others_standing_and_shows_its_error(own: SmallCorpus) -> None:
     def without_sentences(content: bytes) -> bytes:
         return content.replace(b".", b";").replace(b"?", b";").replace(b"!", b";")
 
-    whole = empty.path(LANTERN).read_bytes()
-    empty.rewrite(LANTERN, without_sentences)
-    done = empty.zeroth("materialize")
+    whole = own.path(LANTERN).read_bytes()
+    own.rewrite(LANTERN, without_sentences)
+    own.data_file("ann_recall_fixed_512", "sec-brf").unlink()
+    former = own.data_versions()["ann_recall_fixed_512/rfc-lantern-signalling"]
+    before = own.made_at()
+    done = own.zeroth("materialize")
     assert done.code == 11, done.out
     assert "failed rfc-lantern-signalling" in done.out
     assert "No sentence of tenant 'rfc-lantern-signalling' is fit to be a query" in done.out
-    assert all_of("cuad-consulting", "rfc-orchard-naming", "sec-brf") <= set(empty.data_versions())
+    assert "ok sec-brf ann_recall_fixed_512" in done.out
+    assert "ann_recall_fixed_512/sec-brf" in remade(before, own.made_at())
+    assert own.data_versions()["ann_recall_fixed_512/rfc-lantern-signalling"] == former
 
-    again = empty.zeroth("materialize", "--json")
+    again = own.zeroth("materialize", "--json")
     assert again.code == 11
     assert {run["partition"] for run in again.json["runs"]} == {"rfc-lantern-signalling"}
 
-    empty.rewrite(LANTERN, lambda _: whole)
-    assert empty.zeroth("materialize").code == 0
-    assert all_of(*TENANTS) <= set(empty.data_versions())
+    own.rewrite(LANTERN, lambda _: whole)
+    assert own.zeroth("materialize").code == 0
+    assert own.zeroth("materialize", "--json").json["runs"] == []
 
 
 def test_a_full_disk_is_named_and_the_former_artefacts_stay_in_force(
@@ -210,7 +217,7 @@ def test_a_full_disk_is_named_and_the_former_artefacts_stay_in_force(
     real_fsync = os.fsync
 
     def full(descriptor: int) -> None:
-        if "artefacts" in os.readlink(f"/proc/self/fd/{descriptor}"):
+        if "artefacts" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
             raise OSError(28, "No space left on device")
         real_fsync(descriptor)
 
