@@ -44,7 +44,10 @@ def markdown_table(frame: pl.DataFrame, limit: int = 200) -> dg.MarkdownMetadata
 
 
 def png(image: bytes, alt: str) -> dg.MarkdownMetadataValue:
-    """A picture inside Markdown, so that the UI shows it without a file server."""
+    """A picture inside Markdown, so that the UI shows it without a file server.
+
+    The UI folds Markdown of more than some hundred characters: the picture opens by a click on "Show Markdown".
+    """
     return dg.MetadataValue.md(f"![{alt}](data:image/png;base64,{base64.b64encode(image).decode()})")
 
 
@@ -92,4 +95,8 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, pl.Series | list | tuple):
+        return ", ".join(_cell(item) for item in value)
+    if isinstance(value, dict):
+        return " ".join(_cell(item) for item in value.values())
     return str(value).replace("|", "\\|").replace("\n", " ")

@@ -8,6 +8,7 @@ is imported here: the watcher lives as long as the UI.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -56,7 +58,7 @@ def find(mark: str) -> psutil.Process | None:
         return None
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(known["pid"])
-        if abs(process.create_time() - known["started"]) < 1.0 and process.status() != psutil.STATUS_ZOMBIE:
+        if _is_marked(process, known) and process.status() != psutil.STATUS_ZOMBIE:
             return process
     return None
 
@@ -67,12 +69,16 @@ def is_alive(mark: str) -> bool:
 
 
 def end(marks: Sequence[str], grace: float = GRACE_SECONDS) -> int:
-    """Ask the processes to end, wait for them and their children, kill what is left. Returns how many ran."""
-    asked = [process for process in map(find, marks) if process is not None]
-    family = list(asked)
-    for process in asked:
-        with suppress(psutil.NoSuchProcess):
-            family += process.children(recursive=True)
+    """Ask the processes to end, wait for them and all that they started, kill what is left. Returns how many ran.
+
+    A child that was killed leaves its own children behind: they still carry its session, by which they are found.
+    """
+    asked: list[psutil.Process] = []
+    family: list[psutil.Process] = []
+    for mark in marks:
+        leader, started = find(mark), _started_by(mark)
+        asked += [leader] if leader is not None else started
+        family += [*([leader] if leader is not None else []), *started]
     for process in asked:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGINT)
@@ -82,6 +88,23 @@ def end(marks: Sequence[str], grace: float = GRACE_SECONDS) -> int:
             process.kill()
     psutil.wait_procs(left, timeout=grace)
     return len(asked)
+
+
+def _started_by(mark: str) -> list[psutil.Process]:
+    known = json.loads(mark)
+    if not _is_here(known):
+        return []
+    started: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(known["pid"])
+        if not _is_marked(leader, known):
+            return []  # a pid is given anew only when no session bears it any more
+        started += leader.children(recursive=True)
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+            if process.pid != known["pid"] and os.getsid(process.pid) == known["pid"] and process not in started:
+                started.append(process)
+    return started
 
 
 def records(state_dir: Path) -> Iterator[Record]:
@@ -102,13 +125,13 @@ def record_path(state_dir: Path, pid: int) -> Path:
     return state_dir / FOLDER / f"{socket.gethostname()}-{pid}.json"
 
 
-def sweep(state_dir: Path) -> list[str]:
+def sweep(state_dir: Path, grace: float = GRACE_SECONDS) -> list[str]:
     """End what killed `zeroth dev` of this home left running. Returns their URLs."""
     swept = []
     for record in records(state_dir):
         if is_alive(record.owner):
             continue
-        if end(record.children):
+        if end(record.children, grace):
             swept.append(record.url)
         record.path.unlink(missing_ok=True)
     return swept
@@ -122,8 +145,12 @@ def watch(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_here(known: dict[str, object]) -> bool:
-    return known.get("host", socket.gethostname()) == socket.gethostname()
+def _is_marked(process: psutil.Process, known: dict[str, Any]) -> bool:
+    return abs(process.create_time() - float(known["started"])) < 1.0
+
+
+def _is_here(known: dict[str, Any]) -> bool:
+    return bool(known.get("host", socket.gethostname()) == socket.gethostname())
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from zeroth_assets.store import server as embedded
 
 POLL_SECONDS = 0.2
 ORPHANS_SECONDS = 30.0
+# A code server that is just loading heeds no signal; with no run at work, nothing is lost by ending it.
+IDLE_GRACE_SECONDS = 6.0
 
 
 class _Asked(BaseException):
@@ -117,9 +119,13 @@ def _children(
         yield children
     finally:
         with _unstoppable():
-            processes.end(marks)
+            processes.end(marks, processes.GRACE_SECONDS if _runs_at_work(state_dir) else IDLE_GRACE_SECONDS)
             path.unlink(missing_ok=True)
             watcher.communicate()
+
+
+def _runs_at_work(state_dir: Path) -> bool:
+    return any(processes.is_alive(record.read_text("utf-8")) for record in (state_dir / "runs").glob("*"))
 
 
 class _Housekeeping:

@@ -54,3 +54,10 @@ def test_a_wide_table_of_few_rows_is_turned_on_its_side() -> None:
 
 def test_an_empty_table_says_none() -> None:
     assert md.markdown_table(pl.DataFrame(schema={"a": pl.String})).value == "none"
+
+
+def test_a_nested_cell_is_written_out() -> None:
+    frame = pl.DataFrame(
+        {"dropped": [[{"reason": "page_header", "characters": 7}, {"reason": "tab", "characters": 1}]]}
+    )
+    assert str(md.markdown_table(frame).value).splitlines()[-1] == "| page_header 7, tab 1 |"

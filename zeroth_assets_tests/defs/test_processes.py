@@ -63,10 +63,21 @@ def test_what_does_not_end_when_asked_is_killed_with_its_children(family: list[p
     assert psutil.wait_procs(family, timeout=5)[1] == []
 
 
+def test_what_a_killed_child_left_is_found_by_its_session() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        orphan = psutil.Process(int(parent.stdout.readline()))
+        mark = mark_of(psutil.Process(parent.pid))
+        parent.kill()
+    assert orphan.is_running()
+    assert end([mark], grace=0.5) == 1
+    assert psutil.wait_procs([orphan], timeout=5)[1] == []
+
+
 def test_a_sweep_ends_what_a_dead_owner_left_and_forgets_it(tmp_path: Path, family: list[psutil.Process]) -> None:
     path = processes.record_path(tmp_path, 1)
     Record(path, ended_mark(), "http://127.0.0.1:3000", (mark_of(family[0]),)).write()
-    assert sweep(tmp_path) == ["http://127.0.0.1:3000"]
+    assert sweep(tmp_path, grace=0.5) == ["http://127.0.0.1:3000"]
     assert list(records(tmp_path)) == []
     assert psutil.wait_procs(family, timeout=5)[1] == []
 
