@@ -106,8 +106,8 @@ class Analyser:
                 yield normal[start:end][:MAX_TERM], start, end
                 continue
             word_end = match.end("word")
-            if match["of"] is None and shape.endswith("'s", start, end) and end - start > 2:
-                end = word_end = end - 2
+            if match["of"] is None:
+                end = word_end = _without_possessive(shape, start, end)
             whole = normal[start:end]
             yield self._stemmed(whole[:MAX_TERM]), start, end
             if self.parts and not (match["of"] is None and (whole.isalpha() or _NUMERIC.fullmatch(whole))):
@@ -123,7 +123,7 @@ class Analyser:
             labelled = _LABELLED.fullmatch(normal, start, word_end)
             atoms = [labelled.span(1), labelled.span(2)] if labelled else []
         for first, stop in atoms:
-            last = stop - 2 if stop - first > 2 and shape.endswith("'s", first, stop) else stop
+            last = _without_possessive(shape, first, stop)
             if last - first > 1 or shape[first].isdigit():
                 yield self._stemmed(normal[first:last][:MAX_TERM]), first, last
 
@@ -201,9 +201,12 @@ _SHAPES, _FOLDS = _Shapes(), _Folds()
 
 
 def _normal(word: str) -> str:
-    # Folding case can undo the normal form, and the other way round; the second pass settles it.
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
-    return folded.translate(_FOLDS)
+    # Folding case and dropping characters can undo the normal form, and the other way round, so until all is settled.
+    while True:
+        normal = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold()).translate(_FOLDS)
+        if normal == word:
+            return normal
+        word = normal
 
 
 def _places(word: str, normal: str) -> list[tuple[int, int]]:
@@ -216,6 +219,12 @@ def _places(word: str, normal: str) -> list[tuple[int, int]]:
     starts = [max(i for i, r in enumerate(reached) if r <= at) for at in range(len(normal) + 1)]
     ends = [min(i for i, r in enumerate(reached) if r >= at) for at in range(len(normal) + 1)]
     return list(zip(starts, ends, strict=True))
+
+
+def _without_possessive(shape: str, start: int, end: int) -> int:
+    while end - start > 2 and shape.endswith("'s", start, end):
+        end -= 2
+    return end
 
 
 def _without_plural(term: str) -> str:
