@@ -107,7 +107,7 @@ class BM25Index:
 
         >>> index = BM25Index.build({1: "idle timeout", 2: "transport error and idle timeout", 3: "packet number"})
         >>> [(hit.chunk_id, round(hit.score, 4)) for hit in index.search("idle TIMEOUT")]
-        [(1, 1.0819), (2, 0.7523)]
+        [(1, 1.1059), (2, 0.7231)]
 
         Raises:
             ChunkingError: an id is there twice.
