@@ -89,7 +89,8 @@ def _close_orphans(instance: dg.DagsterInstance, settings: Settings, console: Co
 
 
 def _commands(host: str, port: int, webserver: bool, daemon: bool) -> dict[str, list[str]]:
-    shared = ["-w", str(project_file("workspace.yaml")), "--code-server-log-level", "warning"]
+    # The daemon loads its code server anew every minute, and the former one warns as it ends.
+    shared = ["-w", str(project_file("workspace.yaml")), "--code-server-log-level", "error"]
     commands = {}
     if webserver:
         where = ["-h", host, "-p", str(port), "--dagster-log-level", "warning"]
