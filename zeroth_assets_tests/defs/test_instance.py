@@ -22,6 +22,7 @@ from zeroth_assets.defs.instance import (
     this_process,
     without_password,
 )
+from zeroth_assets.defs.resources import Project
 from zeroth_assets.settings import Settings, read_settings
 from zeroth_assets.store.connect import Database
 
@@ -105,6 +106,20 @@ def test_the_record_of_a_finished_run_is_forgotten_when_its_process_ends(
     note_run(settings, "working")
     close_orphans(instance, settings)
     assert [path.name for path in (settings.state_dir / "runs").iterdir()] == ["working"]
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_a_run_records_its_process_unless_its_tag_names_it(tmp_path: Path, tagged: bool) -> None:
+    seen: list[str] = []
+
+    @dg.asset
+    def looks(context: dg.AssetExecutionContext, project: Project) -> None:
+        record = tmp_path / "runs" / context.run_id
+        seen.extend([record.read_text("utf-8")] if record.exists() else [])
+
+    tags = {PROCESS_TAG: this_process()} if tagged else {}
+    dg.materialize([looks], resources={"project": Project(home=str(tmp_path))}, tags=tags)
+    assert seen == ([] if tagged else [this_process()])
 
 
 def test_no_configuration_carries_the_password(fresh_database: Database, settings: Settings) -> None:
