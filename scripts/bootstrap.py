@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
-import os
 import subprocess
 import sys
 import venv
@@ -52,7 +51,7 @@ def install(folder: Path) -> None:
             sys.exit(f"pip failed with exit code {done.returncode}; its own message stands above")
         temporary = stamp.with_suffix(".part")
         temporary.write_text(wanted)
-        os.replace(temporary, stamp)
+        temporary.replace(stamp)
 
 
 def main() -> None:
