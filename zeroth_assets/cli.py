@@ -24,6 +24,7 @@ from zeroth_assets.settings import Settings, load_settings
 if TYPE_CHECKING:
     from zeroth_assets.store.connect import Database
 
+INTERRUPTED = 130
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -244,12 +245,10 @@ def main() -> None:
     except ZerothError as error:
         err.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
-    except BaseException as error:
-        # Dagster turns an interrupt inside a step into an exception of its own, and is not imported for every command.
-        if not isinstance(error, KeyboardInterrupt) and type(error).__name__ != "DagsterExecutionInterruptedError":
-            raise
-        err.print("interrupted; the same command goes on from here", highlight=False)
-        sys.exit(130)
+    except SystemExit as ending:
+        if ending.code == INTERRUPTED:  # Typer made it of the KeyboardInterrupt
+            err.print("interrupted; the same command goes on from here", highlight=False)
+        raise
 
 
 if __name__ == "__main__":

@@ -205,13 +205,15 @@ def write_corpus(folder: Path, document_ids: tuple[str, ...] = DOCUMENTS) -> Non
 
 
 @contextlib.contextmanager
-def small_corpus(label: str, like: SmallCorpus | None = None, **extra: str) -> Iterator[SmallCorpus]:
+def small_corpus(
+    label: str, like: SmallCorpus | None = None, document_ids: tuple[str, ...] = DOCUMENTS, **extra: str
+) -> Iterator[SmallCorpus]:
     """A new home with the small corpus, or a copy of one whose server is stopped; all of it is gone afterwards."""
     place = make_home(label)
     corpus = SmallCorpus(place / "home", place / "corpus", extra if like is None else {**like.extra, **extra})
     try:
         if like is None:
-            write_corpus(corpus.folder)
+            write_corpus(corpus.folder, document_ids)
         else:
             # The server's files belong to its own user.
             subprocess.run(["cp", "-a", str(like.home), str(corpus.home)], check=True)

@@ -100,6 +100,9 @@ class Runner:
         error, error_type = (None, None) if result.success else first_error(result)
         seconds = time.monotonic() - started
         outcome = RunOutcome(result.run_id, partition, tuple(assets), result.success, seconds, error, error_type)
+        if error_type == dg.DagsterExecutionInterruptedError.__name__:
+            # Dagster ends the run and swallows the interrupt: the plan must not go on to the next tenant.
+            raise KeyboardInterrupt
         self._outcome.runs.append(outcome)
         self._watcher.ended(outcome)
         return outcome
