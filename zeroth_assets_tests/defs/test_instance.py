@@ -112,9 +112,9 @@ def test_the_record_of_a_finished_run_is_forgotten_when_its_process_ends(
 def test_a_run_records_its_process_unless_its_tag_names_it(tmp_path: Path, tagged: bool) -> None:
     seen: list[str] = []
 
-    @dg.asset
-    def looks(context: dg.AssetExecutionContext, project: Project) -> None:
-        record = tmp_path / "runs" / context.run_id
+    @dg.asset(required_resource_keys={"project"})
+    def looks() -> None:
+        record = tmp_path / "runs" / dg.AssetExecutionContext.get().run_id
         seen.extend([record.read_text("utf-8")] if record.exists() else [])
 
     tags = {PROCESS_TAG: this_process()} if tagged else {}
