@@ -114,7 +114,7 @@ def test_a_run_records_its_process_unless_its_tag_names_it(tmp_path: Path, tagge
 
     @dg.asset(required_resource_keys={"project"})
     def looks() -> None:
-        record = tmp_path / "runs" / dg.AssetExecutionContext.get().run_id
+        record = tmp_path / "runs" / dg.AssetExecutionContext.get().run.run_id
         seen.extend([record.read_text("utf-8")] if record.exists() else [])
 
     tags = {PROCESS_TAG: this_process()} if tagged else {}
