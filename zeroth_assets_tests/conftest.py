@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Examples are judged by what they find; how long one takes on a busy machine says nothing.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 pytest_plugins = ["zeroth_assets_tests.database_fixtures", "zeroth_assets_tests.small_corpus"]
 

@@ -30,6 +30,7 @@ MAX_TERM = 256
 # Beyond this, places inside a word whose length changes by normalisation are not worked out (it is quadratic).
 _PLACED = 64
 
+_LEANING = "()[].,;:!?\"'"
 _MARK, _SYMBOL, _IDEOGRAPH = "\u0300", "§", "一"
 _IDEOGRAPHS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3134F))
 
@@ -86,8 +87,10 @@ class Analyser:
         """Terms of one whitespace-delimited word, as `analyse` gives them."""
         if word.isascii():
             lower = word.lower()
-            if lower.isalpha():
-                return [self._stemmed(lower[:MAX_TERM])]
+            # Most words, with what punctuation leans on them, are letters alone and need no pattern.
+            bare = lower.strip(_LEANING)
+            if bare.isalpha():
+                return [self._stemmed(bare[:MAX_TERM])]
             return [term for term, _, _ in self._spans(lower, lower)]
         normal = _normal(word)
         return [term for term, _, _ in self._spans(normal, normal.translate(_SHAPES))]

@@ -141,8 +141,10 @@ class BM25Index:
 
     def search_terms(self, terms: Iterable[str], k: int = 10) -> list[Hit]:
         """As `search`, for terms of this index's analyser; a term given twice counts twice."""
-        if isinstance(k, bool) or k < 1:
-            raise QueryError("The number of results is impossible", expected="k of at least 1", found=repr(k))
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise QueryError(
+                "The number of results is impossible", expected="a whole number of at least 1", found=repr(k)
+            )
         found = [term for term in self._located(Counter(terms)) if term.weight > 0]
         numbers, scores = self._scored(found, k)
         return self._ranked(numbers, scores, k)

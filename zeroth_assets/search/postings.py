@@ -92,6 +92,8 @@ class Postings:
 
     def place(self, chunk_id: int) -> int | None:
         """The number of a chunk, or None."""
+        if not -(1 << 63) <= chunk_id < 1 << 63:
+            return None
         first = 0
         for part in self.parts:
             ids = self.chunk_ids[first : first + part.chunks]

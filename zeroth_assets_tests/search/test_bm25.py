@@ -129,8 +129,8 @@ def test_fewer_than_k_are_returned_as_they_are() -> None:
     assert len(BM25Index.build(CHUNKS).search("idle", 100)) == 2
 
 
-@pytest.mark.parametrize("k", [0, -1, True])
-def test_a_k_below_1_is_refused(k: int) -> None:
+@pytest.mark.parametrize("k", [0, -1, True, 2.5, None])
+def test_a_k_that_is_no_number_of_results_is_refused(k: Any) -> None:
     with pytest.raises(QueryError, match="number of results"):
         BM25Index.build(CHUNKS).search("idle", k)
 
@@ -250,11 +250,11 @@ def test_what_does_not_exist_and_what_is_another_s_are_refused_alike() -> None:
     index = BM25Index([postings({1: "a"}, "mine")])
     postings({2: "a"}, "theirs")
     messages = []
-    for chunk_id in (2, 3):
+    for chunk_id in (2, 3, 2**64):
         with pytest.raises(QueryError) as refused:
             index.explain("a", chunk_id)
         messages.append(str(refused.value).replace(str(chunk_id), "?"))
-    assert messages[0] == messages[1]
+    assert len(set(messages)) == 1
 
 
 class Peer:
