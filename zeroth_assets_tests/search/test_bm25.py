@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from zeroth_assets.corpus.manifest import load_manifest
 from zeroth_assets.corpus.parse import parse_document
 from zeroth_assets.errors import ArtefactError, ChunkingError, QueryError
-from zeroth_assets.search import analyser, bm25, scoring
+from zeroth_assets.search import analyser, bm25, ranking, scoring
 from zeroth_assets.search.analyser import ANALYSERS
 from zeroth_assets.search.bm25 import MAX_QUERY, BM25Index, Hit
 from zeroth_assets.search.postings import Postings
@@ -208,18 +208,18 @@ def test_leaving_out_chunks_that_cannot_reach_the_top_changes_no_top(
     rng = random.Random(5)
     index = BM25Index([postings(zipfian(rng, 3000))], SCORINGS[scoring_name])
     finished: list[int] = []
-    original = BM25Index._finished
+    original = ranking._finished
 
-    def counting(self: BM25Index, *arguments: Any) -> Any:
+    def counting(*arguments: Any) -> Any:
         finished.append(1)
-        return original(self, *arguments)
+        return original(*arguments)
 
-    monkeypatch.setattr(bm25, "_BEGIN", 10)
-    monkeypatch.setattr(BM25Index, "_finished", counting)
+    monkeypatch.setattr(ranking, "_BEGIN", 10)
+    monkeypatch.setattr(ranking, "_finished", counting)
     asked = [[f"w{int(300 ** rng.random()) - 1}" for _ in range(rng.randrange(2, 12))] for _ in range(60)]
     pruned = [index.search_terms(terms, k) for terms in asked for k in (1, 10)]
     assert len(finished) > 60
-    monkeypatch.setattr(bm25, "_within_reach", lambda *_: None)
+    monkeypatch.setattr(ranking, "_within_reach", lambda *_: None)
     assert [index.search_terms(terms, k) for terms in asked for k in (1, 10)] == pruned
 
 
