@@ -59,6 +59,11 @@ def materialize(
     quieten()
     from zeroth_assets.definitions import build_defs
 
+    if asset and (tenant or source):
+        raise SettingsError(
+            "--asset makes one artefact again, --tenant and --source narrow the plan",
+            remedy="name the asset's partition by --partition, or leave --asset out",
+        )
     settings = load_settings()
     outcome = materialize_here(
         settings,

@@ -84,15 +84,10 @@ def chunk_asset(chunk_set: str) -> dg.AssetsDefinition:
         ]
         if not all(r.passed for r in results):
             yield from results
-            raise dg.Failure(
-                description=str(
-                    ChunkingError(
-                        f"The chunks of {tenant} break the contract and are not published",
-                        found="; ".join(f"{r.check_name} failed" for r in results if not r.passed),
-                        remedy="report the document; the former chunks stay in force",
-                    )
-                ),
-                allow_retries=False,
+            raise ChunkingError(
+                f"The chunks of {tenant} break the contract and are not published",
+                found="; ".join(f"{r.check_name} failed" for r in results if not r.passed),
+                remedy="report the document; the former chunks stay in force",
             )
         sidecar = project.store.write_frame(
             chunks_to_frame(made),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -63,6 +64,7 @@ def accept_folding(build_defs: Callable[[], dg.Definitions], console: Console) -
 def quieten() -> None:
     """Dagster's own lines stay in the instance; previews that we use knowingly warn no user."""
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     for category in ("BetaWarning", "PreviewWarning", "SupersessionWarning"):
         known = getattr(dg, category, None)
         if known is not None:

@@ -60,15 +60,10 @@ def embedding_asset(chunk_set: str) -> dg.AssetsDefinition:
         ]
         if any(counts.values()):
             yield from results
-            raise dg.Failure(
-                description=str(
-                    EmbeddingError(
-                        f"The vectors of {tenant} are not usable and are not published",
-                        found="; ".join(f"{c}: {n}" for c, n in counts.items() if n),
-                        remedy="check the model, engine and precision; the former vectors stay in force",
-                    )
-                ),
-                allow_retries=False,
+            raise EmbeddingError(
+                f"The vectors of {tenant} are not usable and are not published",
+                found="; ".join(f"{c}: {n}" for c, n in counts.items() if n),
+                remedy="check the model, engine and precision; the former vectors stay in force",
             )
         fingerprint = encoder.fingerprint
         sidecar = project.store.write_matrix(

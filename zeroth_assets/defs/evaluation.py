@@ -11,6 +11,7 @@ from zeroth_assets.defs.chunks import tenant_documents
 from zeroth_assets.defs.partitions import all_of, tenants
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
+from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.ann_recall import measure_ann_recall
 from zeroth_assets.evaluation.ann_report import (
     FIGURE_SCHEMA,
@@ -103,10 +104,7 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
         ]
         if not honest.ok:
             yield from results
-            raise dg.Failure(
-                description=f"The figures of {name} {tenant} are withheld: {'; '.join(honest.problems)}",
-                allow_retries=False,
-            )
+            raise MeasurementError(f"The figures of {name} {tenant} are withheld", found="; ".join(honest.problems))
         per_query = report.per_query.with_columns(pl.col("query").map_elements(lambda i: queries["query_id"][i]))
         sidecar = project.store.write_frame(
             report.figures,

@@ -9,6 +9,7 @@ from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.partitions import tenants
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
+from zeroth_assets.errors import DatabaseError
 from zeroth_assets.settings import CHUNK_SETS
 from zeroth_assets.store.load import load_tenant
 from zeroth_assets.store.migrate import migrate, read_migrations
@@ -113,9 +114,10 @@ def tenant_index_asset(chunk_set: str) -> dg.AssetsDefinition:
         )
         if not verified.holds:
             yield check
-            raise dg.Failure(
-                description=f"{name} {tenant}: {'; '.join(verified.differences)}. Run the same command again.",
-                allow_retries=False,
+            raise DatabaseError(
+                f"{name} {tenant} does not hold the chunks that were loaded",
+                found="; ".join(verified.differences),
+                remedy="run the same command again",
             )
         receipt = (
             chunk_set,
