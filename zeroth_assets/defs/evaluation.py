@@ -11,6 +11,7 @@ from zeroth_assets.defs.chunks import tenant_documents
 from zeroth_assets.defs.partitions import all_of, tenants
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
+from zeroth_assets.embedding import embed_with_memo
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.ann_recall import measure_ann_recall
 from zeroth_assets.evaluation.ann_report import (
@@ -69,11 +70,13 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
         documents = documents_to_frame(tenant_documents(project, tenant))
         queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
         encoder = project.encoder
+        # The same sentences are asked of both chunk sets: the second time they come from the memo.
+        asked = [encoder.query_prefix + text for text in queries["text"]]
         report = measure_ann_recall(
             project.database,
             chunk_set=chunk_set,
             tenant_key=tenant,
-            queries=encoder.encode_queries(queries["text"].to_list()),
+            queries=embed_with_memo(asked, encoder, project.memo).vectors,
             seed=settings.seed,
             dimension=encoder.dimension,
             fingerprint_digest=encoder.fingerprint.digest,

@@ -1,0 +1,130 @@
+"""A check that cannot fail guards nothing: each is made to fail here, and what it guards must stay as it was."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import polars as pl
+import pytest
+
+from zeroth_assets.embedding.memo import EmbedReport
+from zeroth_assets.errors import ChunkingError, EmbeddingError, MeasurementError
+from zeroth_assets.evaluation.ann_recall import measure_ann_recall
+from zeroth_assets_tests.small_corpus import SmallCorpus, remade
+
+TENANT = "rfc-lantern-signalling"
+OTHER = "cuad-consulting"
+
+
+def counted(column: str) -> Callable[..., pl.DataFrame]:
+    """`measure_chunks`, with one chunk counted as breaking a rule."""
+    from zeroth_assets.chunking import measure_chunks
+
+    def measure(*arguments: Any, **named: Any) -> pl.DataFrame:
+        return measure_chunks(*arguments, **named).with_columns(pl.lit(1, dtype=pl.Int64).alias(column))
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("column", "asset", "check"),
+    [
+        ("over_size", "chunks_fixed_512", "fits_the_encoder"),
+        ("not_a_slice", "chunks_fixed_512", "offsets_are_exact"),
+        ("crossing_section", "chunks_section_aware", "no_section_crossed"),
+    ],
+)
+def test_chunks_that_break_the_contract_are_not_published(
+    own: SmallCorpus, column: str, asset: str, check: str
+) -> None:
+    before = own.made_at()
+    with mock.patch("zeroth_assets.defs.chunks.measure_chunks", counted(column)):
+        done = own.zeroth("materialize", "--asset", asset, "--partition", TENANT)
+    assert done.code == ChunkingError.exit_code
+    assert f"{check} failed" in done.out
+    assert own.made_at() == before
+
+
+def spoiled(row: float) -> Callable[..., EmbedReport]:
+    """`embed_with_memo`, with the first vector multiplied by `row`."""
+    from zeroth_assets.embedding import embed_with_memo
+
+    def embed(*arguments: Any, **named: Any) -> EmbedReport:
+        report = embed_with_memo(*arguments, **named)
+        vectors = report.vectors.copy()
+        vectors[0] *= np.float32(row)
+        return EmbedReport(vectors, report.hits, report.misses, report.seconds, report.chunks_per_second, report.batch)
+
+    return embed
+
+
+@pytest.mark.parametrize(("row", "check"), [(0.0, "no_zero_row"), (2.0, "unit_norm"), (float("nan"), "finite")])
+def test_vectors_that_are_not_usable_are_not_published(own: SmallCorpus, row: float, check: str) -> None:
+    before = own.made_at()
+    with mock.patch("zeroth_assets.defs.embeddings.embed_with_memo", spoiled(row)):
+        done = own.zeroth("materialize", "--asset", "embeddings_fixed_512", "--partition", TENANT)
+    assert done.code == EmbeddingError.exit_code
+    assert check in done.out
+    assert own.made_at() == before
+
+
+def test_a_figure_whose_plan_avoided_the_index_is_withheld(own: SmallCorpus) -> None:
+    before = own.made_at()
+    dear = functools.partial(measure_ann_recall, planner_settings={"random_page_cost": "1000000"})
+    with mock.patch("zeroth_assets.defs.evaluation.measure_ann_recall", dear):
+        done = own.zeroth("materialize", "--asset", "ann_recall_fixed_512", "--partition", "rfc-orchard-naming")
+    assert done.code == MeasurementError.exit_code
+    assert "withheld" in done.out
+    assert own.made_at() == before
+
+
+def test_one_tenants_failed_check_stops_only_what_stands_on_it(own: SmallCorpus) -> None:
+    """Both tenants are stale; the first one's vectors are bad, the other goes through."""
+    for tenant in (TENANT, OTHER):
+        own.data_file("embeddings_fixed_512", tenant).unlink()
+    before = own.made_at()
+    real = spoiled(1.0)
+    bad = spoiled(0.0)
+
+    def embed(texts: list[str], *arguments: Any, **named: Any) -> EmbedReport:
+        first = "Lantern" in texts[0] or "lantern" in texts[0]
+        return (bad if first else real)(texts, *arguments, **named)
+
+    with mock.patch("zeroth_assets.defs.embeddings.embed_with_memo", embed):
+        done = own.zeroth("materialize", "--plain")
+    assert done.code == EmbeddingError.exit_code
+    after = remade(before, own.made_at())
+    assert {f"embeddings_fixed_512/{OTHER}", f"tenant_index_fixed_512/{OTHER}"} <= after
+    assert not {name for name in after if name.endswith(TENANT)}
+    assert own.zeroth("materialize", "--plain").code == 0
+
+
+def test_a_tenant_below_the_recall_floor_shows_red_and_its_figure_stays(own: SmallCorpus) -> None:
+    """A figure that is true is published however bad it is; the check beside it says so."""
+    report = own.zeroth("materialize", "--asset", "ann_recall_fixed_512", "--partition", TENANT, "--json")
+    assert report.code == 0
+    with mock.patch("zeroth_assets.defs.evaluation.recall_verdict", mock.Mock(wraps=_never_reached)):
+        assert own.zeroth("materialize", "--asset", "ann_recall_fixed_512", "--partition", TENANT).code == 0
+    with own.active():
+        from dagster import AssetCheckKey, AssetKey
+
+        from zeroth_assets.defs.instance import open_instance
+        from zeroth_assets.defs.resources import Project
+
+        project = Project()
+        instance = open_instance(project.settings, project.database)
+        key = AssetCheckKey(AssetKey("ann_recall_fixed_512"), "recall_reaches_floor")
+        history = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+        evaluation = history[0].event.asset_check_evaluation if history[0].event else None
+    assert evaluation is not None
+    assert not evaluation.passed
+
+
+def _never_reached(report: Any, *, floor: float) -> Any:
+    from zeroth_assets.evaluation.ann_report import recall_verdict
+
+    return recall_verdict(report, floor=floor).__class__(problems=("below the floor",))
