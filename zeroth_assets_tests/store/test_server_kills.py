@@ -102,19 +102,26 @@ def test_stop_does_not_wait_for_an_open_transaction(kept: Database) -> None:
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
 def test_a_starter_killed_within_initdb_leaves_a_home_that_starts(sign: signal.Signals) -> None:
+    # On a busy machine the starter may be done before the signal reaches it; then another home is tried.
+    assert any(_starts_after_a_kill_within_initdb(sign) for _ in range(5))
+
+
+def _starts_after_a_kill_within_initdb(sign: signal.Signals) -> bool:
+    """Whether the signal came in time; what is left must start in any case."""
     fresh = make_home("initdb")
     cluster = fresh / "postgres" / "cluster"
     try:
         with subprocess.Popen(
-            python_script(START, fresh), stderr=subprocess.DEVNULL, start_new_session=True
+            python_script(START, fresh), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
         ) as starter:
             # Half-way: the folder is there, the server's files are being written.
-            until(lambda: any(cluster.glob("init-*/base")))
+            until(lambda: any(cluster.glob("init-*/base")) or (cluster / "data").exists())
             os.killpg(starter.pid, sign)
-        assert not (cluster / "data").exists()
+        in_time = not (cluster / "data").exists()
         assert server.start(fresh).state == "running"
         assert list(cluster.glob("init-*")) == []
         embedded_database(fresh).ensure_databases()
+        return in_time
     finally:
         remove_home(fresh)
 
