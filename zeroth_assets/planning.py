@@ -38,7 +38,7 @@ CODE_VERSIONS: Mapping[str, str] = {
     "database_schema": "1",
     "embeddings": "1",
     "tenant_index": "1",
-    "ann_recall": "1",
+    "ann_recall": "2",
 }
 EF_SEARCH: tuple[int, ...] = (5, 10, 40, 100, 200, 800)
 OVERLAP_SHARE = 0.15

@@ -76,6 +76,7 @@ COLUMNS: Mapping[str, str] = {
     "rows": "Rows in the tenant's partition.",
     "rows_digest": "Digest of the rows, computed in the database.",
     "fingerprint_digest": "Digest of the embedding's fingerprint: model, weights, pooling, precision, engine.",
+    "dead_rows": "Dead rows in the partition when measuring began, after VACUUM; with any, no figure is published.",
     "m": "HNSW: links per node.",
     "ef_construction": "HNSW: candidates while building.",
     # figures

@@ -152,6 +152,8 @@ def tenant_index_asset(chunk_set: str) -> dg.AssetsDefinition:
                 "rows per second": round(report.rows_per_second),
                 "index bytes": report.index_bytes,
                 "index build": report.index_build_id,
+                "vacuumed": report.vacuumed,
+                "dead rows": "unknown" if report.dead_rows is None else report.dead_rows,
             },
             [check],
         )

@@ -18,6 +18,7 @@ import psycopg
 from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
+from zeroth_assets.evaluation.ann_refusals import changed_error, check_input, dead_rows_error, require_build
 from zeroth_assets.evaluation.ann_report import FIGURE_SCHEMA, HNSW_NODE, PER_QUERY_SCHEMA, AnnRecallReport
 from zeroth_assets.evaluation.bootstrap import mean_ci
 from zeroth_assets.evaluation.exact import TIE_TOLERANCE, cosine_distances, exact_top_k, recalled, unit
@@ -26,6 +27,7 @@ from zeroth_assets.store.connect import Database, principal_session
 from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.read import read_vectors
 from zeroth_assets.store.registry import ChunkSet, IndexBuild, find_chunk_set, live_build
+from zeroth_assets.store.vacuum import vacuum_partition
 
 EF_SEARCH = (5, 10, 40, 100, 200, 800)
 
@@ -40,6 +42,7 @@ def measure_ann_recall(
     principal: str | None = None,
     dimension: int | None = None,
     fingerprint_digest: str | None = None,
+    expected_build: int | None = None,
     ef_search: Sequence[int] = EF_SEARCH,
     k: int = 10,
     repetitions: int = 1,
@@ -50,22 +53,29 @@ def measure_ann_recall(
     """Measure a tenant's index as `zeroth_app` under `principal` (default: the tenant's own).
 
     `queries` is float32 (q, dimension). `fingerprint_digest`, if given, must be that of the vectors in the index: a
-    query of another model has no recall there. Each query runs once unmeasured per ef_search, with its plan read, then
-    `repetitions` times measured. `progress` counts queries run.
+    query of another model has no recall there. `expected_build`, if given, must be the build in force: a figure that
+    cites one build is not measured on another. The partition is vacuumed first, since dead entries cost recall. Each
+    query runs once unmeasured per ef_search, with its plan read, then `repetitions` times measured. `progress` counts
+    queries run.
 
     Raises:
-        MeasurementError: the figure is withheld: no index, no rows, a plan without this index, rows that changed under
-            the measurement, a foreign fingerprint, or input that is refused.
+        MeasurementError: the figure is withheld: no index, no rows, another build, dead rows that VACUUM could not
+            clear, a plan without this index, rows that changed under the measurement, a foreign fingerprint, or input
+            that is refused.
         QueryError: the principal is not usable.
         DatabaseError: the database failed.
     """
-    _check_input(queries, ef_search, k, repetitions)
+    check_input(queries, ef_search, k, repetitions)
     principal = tenant_key if principal is None else principal
     label = f"{chunk_set}/{tenant_key}"
     with database_errors(f"measuring the index of {label}"), db.app() as connection:
         target = find_chunk_set(connection, chunk_set, dimension)
         connection.rollback()
         build = _build_in_force(connection, target, tenant_key, principal, fingerprint_digest)
+        require_build(label, tenant_key, build, expected_build)
+        dead = vacuum_partition(db, target, build.tenant_id)
+        if dead:
+            raise dead_rows_error(label, dead)
         truth = _Truth.of(db, target, build, principal, queries, k)
         counter = _Counter(progress, len(ef_search) * len(queries) * (1 + repetitions))
         role = _current_role(connection)
@@ -75,7 +85,7 @@ def measure_ann_recall(
             passes = [_pass(probe, truth, ef, repetitions, build.index_name, label, counter) for ef in ef_search]
         after = _build_in_force(connection, target, tenant_key, principal, fingerprint_digest)
     if after.index_build_id != build.index_build_id:
-        raise _changed(label, f"build {build.index_build_id} became {after.index_build_id}")
+        raise changed_error(label, f"build {build.index_build_id} became {after.index_build_id}")
     about = {
         "chunk_set": chunk_set,
         "tenant": tenant_key,
@@ -85,6 +95,7 @@ def measure_ann_recall(
         "queries": len(queries),
         "tenant_rows": len(truth.chunk_ids),
         "index_build_id": build.index_build_id,
+        "dead_rows": dead,
         "m": build.m,
         "ef_construction": build.ef_construction,
         "seed": seed,
@@ -179,7 +190,7 @@ def _pass(
             answer = probe.ask(literal, truth.k)
             seconds[repetition, number] = answer.seconds
             if not np.array_equal(np.sort(answer.chunk_ids), np.sort(answers[number].chunk_ids)):
-                raise _changed(label, f"query {number} got other rows when asked again")
+                raise changed_error(label, f"query {number} got other rows when asked again")
             counter.step()
     per_query = _per_query(ef_search, truth, answers, seconds, label)
     return _Pass(ef_search, _only(nodes, index, label, ef_search), per_query, seconds)
@@ -192,7 +203,7 @@ def _per_query(
     for query, answer in enumerate(answers):
         recall = truth.recall(query, answer.chunk_ids)
         if recall is None:
-            raise _changed(label, f"query {query} got a row that was not there when the truth was read")
+            raise changed_error(label, f"query {query} got a row that was not there when the truth was read")
         kth, latency = float(truth.kth_distance[query]), float(np.median(seconds[:, query])) * 1e3
         rows.append((ef_search, query, recall, len(answer.chunk_ids), kth, latency))
     return pl.DataFrame(rows, schema=PER_QUERY_SCHEMA, orient="row")
@@ -277,25 +288,3 @@ def _current_role(connection: psycopg.Connection[Any]) -> str:
     connection.rollback()
     assert row is not None  # a select without from has one row
     return str(row[0])
-
-
-def _changed(label: str, found: str) -> MeasurementError:
-    return MeasurementError(
-        f"{label} changed while it was measured",
-        expected="the same rows throughout",
-        found=found,
-        remedy="measure again when the tenant is not being loaded",
-    )
-
-
-def _check_input(queries: NDArray[np.float32], ef_search: Sequence[int], k: int, repetitions: int) -> None:
-    if k < 1 or repetitions < 1 or not ef_search or any(not 1 <= ef <= 1000 for ef in ef_search):
-        raise MeasurementError(
-            "The measurement's parameters are out of range",
-            expected="k and repetitions of at least 1, ef_search within 1 to 1000",
-            found=f"k={k}, repetitions={repetitions}, ef_search={tuple(ef_search)}",
-        )
-    if queries.ndim != 2 or not len(queries):
-        raise MeasurementError(
-            "There are no queries", expected="vectors (q, dimension)", found=f"shape {queries.shape}"
-        )

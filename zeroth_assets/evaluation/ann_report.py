@@ -45,6 +45,7 @@ FIGURE_SCHEMA = pl.Schema(
         "trivial": pl.Boolean,
         "tenant_rows": pl.Int64,
         "index_build_id": pl.Int64,
+        "dead_rows": pl.Int64,
         "m": pl.Int64,
         "ef_construction": pl.Int64,
         "seed": pl.Int64,
@@ -129,6 +130,8 @@ def verdict(report: AnnRecallReport) -> Verdict:
             )
         if row["role"] != "zeroth_app":
             problems.append(f"{at}: measured as {row['role']}, not zeroth_app")
+        if row["dead_rows"] != 0:
+            problems.append(f"{at}: {row['dead_rows']} dead rows stood in the index")
         if not row["recall_low"] < row["recall_high"]:
             problems.append(f"{at}: recall {row['recall']:.3f} has no interval")
     return Verdict(tuple(problems))

@@ -39,6 +39,8 @@ from zeroth_assets.store.registry import (
     live_build,
 )
 from zeroth_assets.store.rows import check_batch
+from zeroth_assets.store.state import is_standing
+from zeroth_assets.store.vacuum import vacuum_partition
 
 _TRANSACTION_ATTEMPTS = 3
 _DROP_ATTEMPTS = 25  # of 200 ms each, see zeroth.drop_superseded_indexes
@@ -51,7 +53,8 @@ class LoadReport:
 
     `added`, `deleted`, `updated` and `unchanged` count chunks by id; `updated` ones differ in content, vector or the
     fingerprint under which they were embedded. `kind` is `unchanged` where the database held all of it already, and
-    then `index_build_id` is that of the build in force.
+    then `index_build_id` is that of the build in force. `vacuumed` means that dead rows were cleared and none is left;
+    `dead_rows` are those that an open transaction kept, None if VACUUM could not run.
     """
 
     kind: Literal["first", "changed", "unchanged"]
@@ -69,6 +72,7 @@ class LoadReport:
     attach_seconds: float
     index_bytes: int
     vacuumed: bool
+    dead_rows: int | None = 0
 
     @property
     def rows_per_second(self) -> float:
@@ -201,12 +205,14 @@ def _later(
     changes = loading.compare(
         connection, target, tenant_id, incoming, every=former.fingerprint_digest != transfer.digest
     )
-    same_build = former.is_of(transfer.digest, transfer.chunker_version, transfer.parameters)
+    # An index that somebody dropped, or that is invalid, is built anew under rows that may all be right.
+    indexed = former.indexed_by(transfer.parameters) and is_standing(connection, former)
+    same_build = indexed and former.is_of(transfer.digest, transfer.chunker_version, transfer.parameters)
     build_id, index_name, indexing = former.index_build_id, former.index_name, 0.0
     if changes.any or not same_build:
         build_id = loading.record_build(connection, target, tenant_id, transfer)
         loading.apply(connection, target, tenant_id, build_id, incoming)
-        if not former.indexed_by(transfer.parameters):
+        if not indexed:
             index_began = time.perf_counter()
             index_name = loading.build_index(connection, target, tenant_id, build_id, transfer)
             indexing = time.perf_counter() - index_began
@@ -261,22 +267,12 @@ def _drop_superseded(connection: psycopg.Connection[Any], target: ChunkSet, tena
 
 
 def _vacuumed(db: Database, target: ChunkSet, report: LoadReport) -> LoadReport:
-    """Clear dead rows out of heap and graph: HNSW counts them against ef_search, so they cost recall until then.
-
-    VACUUM is the owner's to run, and outside a transaction. Where it cannot run now, autovacuum does it later.
-    """
+    """Clear the dead rows of a load. Where VACUUM cannot run now, a measurement or autovacuum does it later."""
     try:
-        with db.owner() as connection:
-            connection.rollback()
-            connection.autocommit = True
-            connection.execute(
-                sql.SQL("vacuum (analyze, index_cleanup on, truncate off) {}").format(
-                    target.partition(report.tenant_id)
-                )
-            )
+        dead = vacuum_partition(db, target, report.tenant_id)
     except psycopg.Error:
-        return report
-    return dataclasses.replace(report, vacuumed=True)
+        return dataclasses.replace(report, dead_rows=None)
+    return dataclasses.replace(report, vacuumed=dead == 0, dead_rows=dead)
 
 
 def _transact(attempt: Callable[[], LoadReport]) -> LoadReport:

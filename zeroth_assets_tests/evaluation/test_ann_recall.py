@@ -221,6 +221,33 @@ def test_a_principal_that_may_not_see_the_tenant_gets_no_figure(db: Database, te
         _measure(db, tenant, principal="rfc-small")
 
 
+def test_a_figure_is_withheld_where_the_build_in_force_is_not_the_one_that_it_would_cite(
+    db: Database, good: AnnRecallReport
+) -> None:
+    build = good.build.index_build_id
+    assert _measure(db, "rfc-good", expected_build=build, ef_search=[10]).build.index_build_id == build
+    with pytest.raises(
+        MeasurementError,
+        match=rf"(?s)withheld.*index build {build + 99}.*index build {build} .*zeroth materialize --tenant rfc-good",
+    ):
+        _measure(db, "rfc-good", expected_build=build + 99, ef_search=[10])
+
+
+def test_dead_rows_that_a_snapshot_keeps_withhold_the_figure_until_it_ends(db: Database) -> None:
+    _load(db, "rfc-dead", VECTORS[:600], IndexParameters())
+    with db.admin() as old:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select 1")
+        _load(db, "rfc-dead", VECTORS[:60], IndexParameters())
+        with pytest.raises(MeasurementError, match=r"(?s)withheld: dead rows.*540 that an open transaction"):
+            _measure(db, "rfc-dead", ef_search=[40])
+    # Nobody loads again: the measurement clears them itself.
+    freed = _measure(db, "rfc-dead", ef_search=[40])
+    assert freed.at(40)["dead_rows"] == 0
+    assert freed.at(40)["short_queries"] == 0
+    assert verdict(freed).ok
+
+
 def test_queries_of_another_model_are_refused(db: Database) -> None:
     with pytest.raises(MeasurementError, match="not embedded as the rows"):
         _measure(db, "rfc-good", fingerprint_digest="0" * 64)
@@ -310,6 +337,7 @@ def test_the_verdict_names_each_thing_that_is_not_as_claimed(good: AnnRecallRepo
     assert "Seq Scan using no index" in verdict(_with_figure(good, plan_node="Seq Scan", index_name=None)).problems[0]
     assert "using chunk_1_t1_pkey" in verdict(_with_figure(good, index_name="chunk_1_t1_pkey")).problems[0]
     assert "measured as postgres" in verdict(_with_figure(good, role="postgres")).problems[0]
+    assert "3 dead rows" in verdict(_with_figure(good, dead_rows=3)).problems[0]
     assert "no interval" in verdict(_with_figure(good, recall_low=1.0, recall_high=1.0)).problems[0]
     assert "no interval" in verdict(_with_figure(good, recall_low=float("nan"))).problems[0]
     assert "truth over 9 rows" in verdict(dataclasses.replace(good, tenant_rows=9)).problems[0]

@@ -95,6 +95,17 @@ def test_a_changed_input_writes_what_differs(db: Database) -> None:
     assert verify_build(db, CHUNK_SET, "changed", chunks["chunk_id"].to_numpy()).holds
 
 
+def test_a_load_says_vacuumed_only_if_no_dead_row_is_left(db: Database) -> None:
+    load(db, make_chunks(range(10)), tenant="dead")
+    with db.admin() as old:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select 1")
+        kept = load(db, make_chunks(range(6)), tenant="dead", vectors=make_vectors(10)[:6])
+    assert (kept.deleted, kept.vacuumed, kept.dead_rows) == (4, False, 4)
+    freed = load(db, make_chunks(range(5)), tenant="dead", vectors=make_vectors(10)[:5])
+    assert (freed.deleted, freed.vacuumed, freed.dead_rows) == (1, True, 0)
+
+
 def test_a_new_fingerprint_replaces_every_row_and_the_build_tells_it(db: Database) -> None:
     first = load(db, make_chunks(range(6)), tenant="print")
     second = load(db, make_chunks(range(6)), tenant="print", fingerprint={"digest": "print-2"})
