@@ -48,24 +48,24 @@ def test_a_changed_applied_file_is_refused_by_name_with_what_to_do(fresh_databas
 
 
 def test_an_applied_file_that_is_gone_is_refused(fresh_database: Database, folder: Path) -> None:
-    (folder / "0005_more.sql").write_text("create table zeroth.extra (n int);")
+    (folder / "0006_more.sql").write_text("create table zeroth.extra (n int);")
     migrate(fresh_database, folder=folder)
-    (folder / "0005_more.sql").unlink()
-    with pytest.raises(DatabaseError, match=r"0005_more\.sql was applied as .* and is gone"):
+    (folder / "0006_more.sql").unlink()
+    with pytest.raises(DatabaseError, match=r"0006_more\.sql was applied as .* and is gone"):
         migrate(fresh_database, folder=folder)
 
 
 def test_a_failing_file_leaves_nothing_of_itself_and_the_corrected_one_is_applied(
     fresh_database: Database, folder: Path
 ) -> None:
-    bad = folder / "0005_more.sql"
+    bad = folder / "0006_more.sql"
     bad.write_text("create table zeroth.extra (n int);\nselect 1 / 0;\n")
-    with pytest.raises(DatabaseError, match=r"0005_more\.sql .*division by zero"):
+    with pytest.raises(DatabaseError, match=r"0006_more\.sql .*division by zero"):
         migrate(fresh_database, folder=folder)
     assert "extra" not in tables(fresh_database)
     assert "tenant" in tables(fresh_database)
     bad.write_text("create table zeroth.extra (n int);\n")
-    assert migrate(fresh_database, folder=folder).applied == ("0005_more",)
+    assert migrate(fresh_database, folder=folder).applied == ("0006_more",)
     assert "extra" in tables(fresh_database)
 
 
