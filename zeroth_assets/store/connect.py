@@ -126,6 +126,7 @@ class Database:
             versions = check_server(conn)
             with roles.setup_lock(conn):
                 created = roles.ensure_roles(conn, self.passwords, ours=self.embedded)
+                roles.reset_settings(conn)
                 roles.ensure_database(conn, self.name, Role.OWNER, _DATA_GRANTS)
                 roles.ensure_database(conn, self.dagster_name, Role.DAGSTER, {})
                 if self.embedded:
@@ -134,6 +135,7 @@ class Database:
                 with self.admin(autocommit=True) as inside:
                     check_server(inside)
                     roles.ensure_extension(inside)
+                    roles.restrict_functions(inside)
                 if not self.embedded:
                     for role in roles.MANAGED:
                         self._can_log_in(role, new=role in created)

@@ -77,6 +77,23 @@ def ensure_roles(conn: psycopg.Connection, passwords: Mapping[Role, Secret], *, 
     return created
 
 
+def reset_settings(conn: psycopg.Connection) -> None:
+    """Undo what a role has set for its own later sessions (`alter role ... set`), in one database or in all.
+
+    Any role may do that to itself, and it would outlive whoever misused its login: no rows seen, every query timed out.
+    Where the administrator may not alter the role (an external server, a role made by somebody else), it stays.
+    """
+    rows = conn.execute(
+        "select r.rolname, d.datname from pg_db_role_setting s join pg_roles r on r.oid = s.setrole"
+        " left join pg_database d on d.oid = s.setdatabase where r.rolname = any(%s)",
+        [[role.value for role in MANAGED]],
+    ).fetchall()
+    for role, database in rows:
+        where = sql.SQL(" in database {}").format(sql.Identifier(database)) if database else sql.SQL("")
+        with contextlib.suppress(errors.InsufficientPrivilege):
+            conn.execute(sql.SQL("alter role {}{} reset all").format(sql.Identifier(role), where))
+
+
 def reset_passwords(conn: psycopg.Connection, passwords: Mapping[Role, Secret]) -> None:
     """Give the roles of a server the passwords of this home. Other homes that use the server are locked out."""
     for role in MANAGED:
@@ -155,6 +172,38 @@ def ensure_extension(conn: psycopg.Connection) -> None:
     if conn.execute("select 1 from pg_extension where extname = 'vector'").fetchone() is None:
         with explained("the extension `vector` cannot be created", "a superuser's, or a service that trusts it"):
             conn.execute("create extension vector")
+
+
+def restrict_functions(conn: psycopg.Connection) -> None:
+    """Take from everybody what PostgreSQL grants at large and no query needs; `conn` as for `ensure_extension`.
+
+    Large objects are storage that no policy and no quota binds. Advisory locks are taken by name, so that whoever may
+    take them can hold up loads, sweeps and migrations: they are left to the owner and the loader. It takes a superuser,
+    and is done only in a database that is ours: in one of another owner, other programs may need them.
+    """
+    row = conn.execute(
+        "select r.rolsuper and pg_get_userbyid(d.datdba) = %s from pg_roles r, pg_database d"
+        " where r.rolname = current_user and d.datname = current_database()",
+        [Role.OWNER.value],
+    ).fetchone()
+    if row is None or not row[0]:
+        return
+    functions = conn.execute(
+        "select oid::regprocedure::text, proname like '%advisory%' from pg_proc"
+        " where pronamespace = 'pg_catalog'::regnamespace"
+        " and (proname ~ '^(lo_|loread$|lowrite$)' or proname ~ '^pg_(try_)?advisory_')"
+        " and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) a where a.grantee = 0)"
+    ).fetchall()
+    with conn.transaction():
+        for function, is_lock in functions:
+            name = sql.SQL(function)
+            conn.execute(sql.SQL("revoke execute on function {} from public").format(name))
+            if is_lock:
+                conn.execute(
+                    sql.SQL("grant execute on function {} to {}, {}").format(
+                        name, sql.Identifier(Role.OWNER.value), sql.Identifier(Role.LOADER.value)
+                    )
+                )
 
 
 @contextlib.contextmanager

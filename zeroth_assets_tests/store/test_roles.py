@@ -157,3 +157,82 @@ def test_the_server_is_sent_verifiers_and_never_a_password(
     log = (foreign.home / "postgres" / "cluster" / "server.log").read_text()
     assert "create role" in log
     assert not [role for role in Role if db.passwords[role].reveal() in log]
+
+
+def _settings_of(conn: psycopg.Connection, role: str) -> list[tuple[str, ...]]:
+    return conn.execute(
+        "select unnest(s.setconfig) from pg_db_role_setting s join pg_roles r on r.oid = s.setrole"
+        " where r.rolname = %s order by 1",
+        [role],
+    ).fetchall()
+
+
+@pytest.mark.parametrize("kind", ["embedded", "external"])
+def test_what_a_role_set_for_its_later_sessions_is_undone(
+    foreign: Database, superuser: psycopg.Connection, tmp_path: Path, kind: str
+) -> None:
+    db = foreign.named("own") if kind == "embedded" else external_database(foreign.administrator.url, tmp_path)
+    db.ensure_databases()
+    with db.app(autocommit=True) as conn:
+        conn.execute("alter role zeroth_app set row_security = off")
+        conn.execute(
+            sql.SQL("alter role zeroth_app in database {} set statement_timeout = '1s'").format(sql.Identifier(db.name))
+        )
+    assert len(_settings_of(superuser, "zeroth_app")) == 2
+    db.ensure_databases()
+    assert _settings_of(superuser, "zeroth_app") == []
+    with db.app() as conn:
+        row = conn.execute("select current_setting('row_security'), current_setting('statement_timeout')").fetchone()
+    assert row == ("on", "0")
+
+
+def test_an_administrator_who_may_not_alter_a_role_leaves_its_settings(
+    foreign: Database, superuser: psycopg.Connection, tmp_path: Path
+) -> None:
+    first = external_database(foreign.administrator.to("library").url, tmp_path)
+    first.ensure_databases()
+    superuser.execute("alter role zeroth_app set work_mem = '8MB'")
+    chief = external_database(_chief(foreign, superuser, "createrole createdb", "library"), tmp_path)
+    with superuser.transaction():
+        for role in ("zeroth_owner", "zeroth_dagster"):  # for the databases; zeroth_app is not the chief's
+            superuser.execute(sql.SQL("grant {} to chief").format(sql.Identifier(role)))
+    chief.ensure_databases()
+    assert _settings_of(superuser, "zeroth_app") == [("work_mem=8MB",)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select lo_create(0)",
+        "select lo_creat(-1)",
+        "select lo_from_bytea(0, 'x')",
+        "select lo_open(1, 131072)",
+        "select lowrite(0, 'x')",
+        "select pg_advisory_lock(hashtextextended('zeroth.sweep', 0))",
+        "select pg_advisory_lock_shared(1, 2)",
+        "select pg_try_advisory_lock(1)",
+        "select pg_advisory_xact_lock(1)",
+        "select pg_try_advisory_xact_lock_shared(1, 2)",
+    ],
+)
+def test_a_query_can_neither_store_objects_nor_take_the_locks_of_loads(database: Database, statement: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege), database.app() as conn:
+        conn.execute(sql.SQL(statement))
+
+
+def test_the_loader_and_the_owner_lock_but_store_no_objects(database: Database) -> None:
+    for session in (database.loader, database.owner):
+        with session() as conn:
+            conn.execute("select pg_advisory_lock(1), pg_advisory_unlock_all()")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), session() as conn:
+            conn.execute("select lo_create(0)")
+
+
+def test_functions_of_a_database_of_somebody_elses_are_left_to_everybody(
+    foreign: Database, superuser: psycopg.Connection, tmp_path: Path
+) -> None:
+    superuser.execute("create database library")
+    db = external_database(foreign.administrator.to("library").url, tmp_path)
+    db.ensure_databases()
+    with db.app() as conn:
+        assert conn.execute("select pg_try_advisory_lock(1)").fetchone() == (True,)
