@@ -242,6 +242,8 @@ class ArtefactStore:
             details=dict(details or {}),
         )
         try:
+            if self._local:
+                private_folder(Path(self.root))
             self._fs.makedirs(f"{self._root}/{artefact}", exist_ok=True)
             with self._writing(stem):
                 self._publish(sidecar, payload, stem, suffix)
@@ -294,8 +296,26 @@ class ArtefactStore:
         )
 
 
-def write_atomic(path: Path, payload: bytes, mode: int = 0o644) -> None:
-    """Write `payload` to `path`: a temporary file beside it, fsync, rename, fsync of the folder."""
+def private_folder(path: Path) -> None:
+    """Make a folder that its owner alone can enter. One that is there keeps its mode, as do those above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+
+
+def private_file(path: Path) -> None:
+    """Make an empty file that its owner alone can read, for a library that would make it world-readable.
+
+    One that is there is not even opened: closing it would drop the locks that SQLite holds on it in this process.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def write_atomic(path: Path, payload: bytes, mode: int = 0o600) -> None:
+    """Write `payload` to `path`: a temporary file beside it, fsync, rename, fsync of the folder.
+
+    Most of what is written is text of documents, or tells of it: the owner alone reads it unless `mode` says otherwise.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.part")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:

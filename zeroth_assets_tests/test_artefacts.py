@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -183,3 +184,21 @@ def test_the_sidecar_is_plain_json(store: ArtefactStore, tmp_path: Path) -> None
     store.write_frame(FRAME, "x", "p", **ABOUT)
     content = json.loads((tmp_path / "artefacts" / "x" / "p.meta.json").read_text())
     assert {"describes", "generated_by", "inputs", "sha256", "fingerprint"} <= content.keys()
+
+
+def test_the_owner_alone_reads_artefacts_and_the_folder_above_stays_open(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    ArtefactStore(home / "artefacts").write_frame(FRAME, "chunks", "rfc-tls", **ABOUT)
+    (tmp_path / "plain").mkdir()
+    assert home.stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert stat.S_IMODE((home / "artefacts").stat().st_mode) == 0o700
+    written = [p for p in home.rglob("*") if p.is_file() and p.suffix != ".lock"]
+    assert len(written) == 2
+    assert {stat.S_IMODE(p.stat().st_mode) for p in written} == {0o600}
+
+
+def test_a_folder_that_is_there_keeps_the_mode_that_its_owner_gave_it(tmp_path: Path) -> None:
+    (tmp_path / "artefacts").mkdir()
+    (tmp_path / "artefacts").chmod(0o750)
+    ArtefactStore(tmp_path / "artefacts").write_frame(FRAME, "chunks", "rfc-tls", **ABOUT)
+    assert stat.S_IMODE((tmp_path / "artefacts").stat().st_mode) == 0o750

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
 
-from zeroth_assets.artefacts import write_atomic
+from zeroth_assets.artefacts import private_folder, write_atomic
 from zeroth_assets.corpus.archives import archive_path
 from zeroth_assets.corpus.dead_letters import DeadLetter, DeadLetters
 from zeroth_assets.corpus.documents import DocumentFetcher
@@ -22,7 +22,7 @@ from zeroth_assets.corpus.hosts import Hosts, host_of
 from zeroth_assets.corpus.http import Fetcher, FetchOptions
 from zeroth_assets.corpus.manifest import ManifestRecord, current_versions
 from zeroth_assets.corpus.origins import Origin, check_mirror, is_web, origin_of
-from zeroth_assets.corpus.raw import is_intact, raw_path, read_raw, remove_leftovers, source_locks
+from zeroth_assets.corpus.raw import is_intact, raw_path, read_raw, refusals_of, remove_leftovers, source_locks
 from zeroth_assets.corpus.report import FetchReport, Outcome, report_of
 from zeroth_assets.errors import AcquisitionError
 
@@ -68,6 +68,8 @@ def acquire(
         if progress is not None:
             progress(len(done), len(wanted))
         if jobs:
+            with refusals_of(raw_dir):
+                private_folder(raw_dir)
             with Fetcher(options, hosts) as fetcher:
                 documents = DocumentFetcher(fetcher, table, raw_dir, options, write, wanted)
                 _run(jobs, done, documents, fetcher, workers, len(wanted), progress)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
+from zeroth_assets.artefacts import private_file
 from zeroth_assets.corpus.report import Pause
 from zeroth_assets.errors import AcquisitionError
 
@@ -163,6 +164,7 @@ class DeadLetters:
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            private_file(self.path)  # causes quote answers
             connection = sqlite3.connect(self.path, timeout=30.0)
             try:
                 connection.executescript(_TABLES)

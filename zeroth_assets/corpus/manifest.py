@@ -166,7 +166,7 @@ def write_manifest(records: Iterable[ManifestRecord], path: Path) -> Manifest:
     """Validate and write a manifest atomically. Raises as `load_manifest`; an invalid one leaves the file alone."""
     payload = dump_manifest(records)
     manifest = parse_manifest(payload, str(path))
-    write_atomic(path, payload)
+    write_atomic(path, payload, mode=0o644)  # a list of public documents, and part of the package for the sample
     return manifest
 
 

@@ -191,3 +191,9 @@ def test_writing_an_invalid_manifest_leaves_the_file_alone(tmp_path: Path) -> No
     with pytest.raises(ManifestError):
         write_manifest([good, good], path)
     assert path.read_bytes() == before
+
+
+def test_a_manifest_is_for_everybody_to_read(tmp_path: Path) -> None:
+    write_manifest([record_from_json(record())], tmp_path / "manifest.json")
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "manifest.json").stat().st_mode & 0o444 == (tmp_path / "plain").stat().st_mode & 0o444
