@@ -14,15 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from zeroth_assets.artefacts import write_atomic
+from zeroth_assets.artefacts import private_folder, write_atomic
 from zeroth_assets.corpus.answers import Expected, excerpt, looks_like_html, problem_of
 from zeroth_assets.corpus.dead_letters import DeadLetters
 from zeroth_assets.corpus.hosts import HostDown, HostPaused, Hosts, when
 from zeroth_assets.corpus.http import MAX_DOCUMENT_BYTES, Fetcher, FetchFailure, FetchOptions
+from zeroth_assets.corpus.local_files import UnfitFile, read_file
 from zeroth_assets.corpus.manifest import Manifest, ManifestRecord, current_versions, dump_manifest, parse_manifest
 from zeroth_assets.corpus.manifest_build import sec_document_id, slug_of
 from zeroth_assets.corpus.origins import is_web
-from zeroth_assets.corpus.raw import raw_path, source_locks, store
+from zeroth_assets.corpus.raw import raw_path, refusals_of, source_locks, store
 from zeroth_assets.corpus.versions import manifest_lock, write_manifest_to
 from zeroth_assets.errors import AcquisitionError, ManifestError
 from zeroth_assets.settings import SOURCES
@@ -103,6 +104,8 @@ def add_document(
         record = _linked(record, manifest, replace)
         records = (*manifest.records, record)
         parse_manifest(dump_manifest(records), str(manifest_path))  # refuse before any byte is stored
+        with refusals_of(raw_dir):
+            private_folder(raw_dir)
         store(raw_path(raw_dir, record), payload, write)
         write_manifest_to(records, manifest_path)
     return record
@@ -144,9 +147,14 @@ def _read(location: str, state_dir: Path, options: FetchOptions) -> tuple[bytes,
     if not is_web(location):
         path = Path(location).expanduser().resolve()
         try:
-            if path.stat().st_size > MAX_DOCUMENT_BYTES:
-                raise AcquisitionError(f"{path} is larger than {MAX_DOCUMENT_BYTES} bytes")
-            return path.read_bytes(), path.as_uri(), ""
+            return read_file(path, MAX_DOCUMENT_BYTES), path.as_uri(), ""
+        except UnfitFile as error:
+            raise AcquisitionError(
+                f"{path} is not added",
+                expected=f"a regular file of at most {MAX_DOCUMENT_BYTES} bytes",
+                found=str(error),
+                remedy="name the document itself",
+            ) from error
         except OSError as error:
             raise AcquisitionError(f"{path} cannot be read", found=error.strerror or str(error)) from error
     hosts = Hosts(DeadLetters(state_dir), options.now())

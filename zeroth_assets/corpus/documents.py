@@ -11,11 +11,13 @@ import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from zeroth_assets.artefacts import private_file
 from zeroth_assets.corpus.answers import Answer, Expected, judge
 from zeroth_assets.corpus.archives import Archive, BadMember, archive_path, is_archive
 from zeroth_assets.corpus.dead_letters import DeadLetter, DeadLetters
 from zeroth_assets.corpus.hosts import HostDown, HostPaused, when
-from zeroth_assets.corpus.http import Fetched, Fetcher, FetchFailure, FetchOptions, Stopped
+from zeroth_assets.corpus.http import MAX_DOCUMENT_BYTES, Fetched, Fetcher, FetchFailure, FetchOptions, Stopped
+from zeroth_assets.corpus.local_files import UnfitFile, read_file
 from zeroth_assets.corpus.manifest import ManifestRecord
 from zeroth_assets.corpus.origins import Origin
 from zeroth_assets.corpus.raw import raw_path, refusals_of, store
@@ -73,6 +75,8 @@ class DocumentFetcher:
             payload, fetched = self._read(record, origin)
             if fetched.changed:
                 self._set_aside(record, payload, fetched, origin)
+            if len(payload) != record.bytes:
+                raise _wrong_length(record, len(payload), origin, fetched)
             store(raw_path(self._raw_dir, record), payload, self._write)
         except AcquisitionError:
             raise
@@ -100,7 +104,10 @@ class DocumentFetcher:
         if origin.kind == "web":
             return self._fetcher.fetch_bytes(origin.location, expected)
         try:
-            payload = Path(origin.location).read_bytes()
+            payload = read_file(Path(origin.location), MAX_DOCUMENT_BYTES, Path(origin.root) if origin.root else None)
+        except UnfitFile as error:
+            step = "put the document itself there in its place, then run again"
+            raise _Told(f"{origin.location} is {error}", step, final=False, attempts=1) from error
         except OSError as error:
             raise FetchFailure(f"{origin.location}: {error.strerror}", final=False, attempts=1) from error
         return payload, self._judged(payload, expected, origin)
@@ -127,7 +134,7 @@ class DocumentFetcher:
 
     def _open_archive(self, location: str, kind: str) -> Archive:
         path = archive_path(self._raw_dir, location) if kind == "web" else Path(location)
-        if not is_archive(path):
+        if not path.is_file() or not is_archive(path):  # a FIFO would block
             if kind == "file":
                 raise FetchFailure(f"{path} is not there or no zip file", final=False, attempts=1)
             self._fetch_archive(location, path)
@@ -140,6 +147,7 @@ class DocumentFetcher:
             for leftover in path.parent.glob(f".{path.name}.*.part"):
                 leftover.unlink(missing_ok=True)
             try:
+                private_file(part)
                 with part.open("w+b") as sink:
                     self._fetcher.fetch(url, Expected("application/zip"), sink)
                     sink.flush()
@@ -161,12 +169,13 @@ class DocumentFetcher:
         with refusals_of(raw_path(self._raw_dir, record)):
             now = self._options.now()
             store_candidate(record, payload, raw_dir=self._raw_dir, origin=fetched.answer.url, now=now)
-        raise _Changed(told, final=final, attempts=fetched.attempts, last_answer=fetched.answer.summary)
+        step = "`zeroth corpus update` takes them as a new version, if that is what they are"
+        raise _Told(told, step, final=final, attempts=fetched.attempts, last_answer=fetched.answer.summary)
 
     def _failed(self, record: ManifestRecord, origin: Origin, failure: FetchFailure, seconds: float) -> Outcome:
         step = _RELEASE if failure.final else _RETRY
-        if isinstance(failure, _Changed):
-            step = "`zeroth corpus update` takes them as a new version, if that is what they are"
+        if isinstance(failure, _Told):
+            step = failure.next_step
         letter = DeadLetter(
             record.document_id,
             record.sha256,
@@ -220,5 +229,22 @@ class DocumentFetcher:
         )  # fmt: skip
 
 
-class _Changed(FetchFailure):
-    """The bytes are plausible and other than the manifest's."""
+class _Told(FetchFailure):
+    """A failure that knows what is to be done about it."""
+
+    def __init__(
+        self, cause: str, next_step: str, *, final: bool, attempts: int, last_answer: str | None = None
+    ) -> None:
+        self.next_step = next_step
+        super().__init__(cause, final=final, attempts=attempts, last_answer=last_answer)
+
+
+def _wrong_length(record: ManifestRecord, found: int, origin: Origin, fetched: Fetched) -> FetchFailure:
+    """The checksum is right, so the bytes are; the record that says both is wrong in one."""
+    return _Told(
+        f"{found} bytes with the manifest's sha256, where its `bytes` says {record.bytes}",
+        "correct `bytes` of the record in the manifest, then `zeroth corpus retry`",
+        final=origin.kind == "web",
+        attempts=fetched.attempts,
+        last_answer=fetched.answer.summary if origin.kind == "web" else None,
+    )

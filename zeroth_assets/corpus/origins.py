@@ -19,11 +19,15 @@ from zeroth_assets.errors import AcquisitionError
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One place to get one document: a URL, a local file, or a member of the archive at a URL or path."""
+    """One place to get one document: a URL, a local file, or a member of the archive at a URL or path.
+
+    `root` is the folder that a file must not lead out of by symbolic links: the mirror's.
+    """
 
     kind: Literal["web", "file"]
     location: str
     member: str | None = None
+    root: str | None = None
 
     @property
     def label(self) -> str:
@@ -66,7 +70,7 @@ def origin_of(record: ManifestRecord, mirror: str | None) -> Origin:
     if mirror is not None and record.mirror_path is not None:
         if is_web(mirror):
             return Origin("web", f"{mirror.rstrip('/')}/{urllib.parse.quote(record.mirror_path)}")
-        return Origin("file", str(Path(mirror) / record.mirror_path))
+        return Origin("file", str(Path(mirror) / record.mirror_path), root=mirror)
     if record.url is not None:
         return _origin(record.url)
     if record.archive_url is not None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 from zeroth_assets.artefacts import write_atomic
 from zeroth_assets.corpus.additions import Description, add_document
 from zeroth_assets.corpus.manifest import ManifestRecord, load_manifest
-from zeroth_assets.corpus.raw import read_raw
+from zeroth_assets.corpus.raw import raw_path, read_raw
 from zeroth_assets.errors import AcquisitionError, ManifestError
 from zeroth_assets_tests.corpus import publisher as answers
 from zeroth_assets_tests.corpus.fetching import Home, page_of, text_of
@@ -186,3 +188,18 @@ def test_a_kill_between_bytes_and_manifest_is_completed_by_the_same_call(home: H
     assert not (home.folder.parent / "manifest.json").exists()
     record = add(home, contract)
     assert home.files() == [f"{record.sha256}.txt"]
+
+
+def test_a_device_a_fifo_and_a_folder_are_refused_without_being_read(home: Home, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo.txt"
+    os.mkfifo(fifo)
+    (tmp_path / "zero.txt").symlink_to("/dev/zero")
+    for path, kind in ((fifo, "a FIFO"), (tmp_path / "zero.txt", "a device"), (tmp_path, "a folder")):
+        with pytest.raises(AcquisitionError, match=kind):
+            add(home, path)
+
+
+def test_what_is_added_is_for_the_owner_alone(home: Home, contract: Path) -> None:
+    record = add(home, contract)
+    assert stat.S_IMODE(raw_path(home.raw_dir, record).stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.raw_dir.stat().st_mode) == 0o700
