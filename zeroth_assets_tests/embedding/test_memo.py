@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +28,7 @@ def test_nothing_is_embedded_twice(memo: Memo) -> None:
     first = embed_with_memo(TEXTS, encoder, memo)
     again = embed_with_memo(TEXTS[::-1], encoder, memo)
     assert (first.hits, first.misses, again.hits, again.misses) == (0, 700, 700, 0)
-    assert sum(encoder.calls) == 700
+    assert encoder.calls == [256, 256, 188, 4]  # and four to see whether the memo still agrees
     assert again.chunks_per_second == 0
     np.testing.assert_array_equal(first.vectors, np.stack([vector_of(t) for t in TEXTS]))
     np.testing.assert_array_equal(again.vectors, first.vectors[::-1])
@@ -66,6 +69,116 @@ def test_a_vector_of_another_length_is_not_taken(memo: Memo) -> None:
     encoder = StubEncoder()
     memo.put({text_sha256("a"): np.ones(3, dtype=np.float32)}, encoder.fingerprint.digest)
     assert embed_with_memo(["a"], encoder, memo).misses == 1
+    assert embed_with_memo(["a"], encoder, memo).misses == 0
+
+
+def change(memo: Memo, statement: str, *values: object) -> None:
+    with contextlib.closing(sqlite3.connect(memo.path)) as connection, connection:
+        assert connection.execute(statement, values).rowcount > 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE vector SET vector = zeroblob(32) WHERE text_sha256 = ?",
+        "UPDATE vector SET vector = (SELECT vector FROM vector WHERE text_sha256 <> ?1) WHERE text_sha256 = ?1",
+        "UPDATE vector SET checksum = zeroblob(32) WHERE text_sha256 = ?",
+    ],
+    ids=["zeroed", "another text's", "checksum gone"],
+)
+def test_a_row_changed_by_hand_is_a_miss_and_is_replaced(memo: Memo, statement: str) -> None:
+    encoder = StubEncoder()
+    embed_with_memo(["a", "b"], encoder, memo)
+    change(memo, statement, text_sha256("a"))
+    report = embed_with_memo(["a", "b"], encoder, memo)
+    assert (report.hits, report.misses) == (1, 1)
+    np.testing.assert_array_equal(report.vectors, np.stack([vector_of("a"), vector_of("b")]))
+    assert embed_with_memo(["a", "b"], encoder, memo).misses == 0
+
+
+def test_a_row_given_to_another_model_is_a_miss(memo: Memo) -> None:
+    other = StubEncoder("another")
+    embed_with_memo(["a"], StubEncoder(), memo)
+    change(memo, "UPDATE fingerprint SET digest = ?", other.fingerprint.digest)
+    assert embed_with_memo(["a"], other, memo).misses == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.0, 2.0])
+def test_what_is_no_unit_vector_is_a_miss_whatever_its_checksum_says(memo: Memo, value: float) -> None:
+    encoder = StubEncoder()
+    wrong = vector_of("a")
+    wrong[:] = value
+    memo.put({text_sha256("a"): wrong}, encoder.fingerprint.digest)
+    report = embed_with_memo(["a"], encoder, memo)
+    assert report.misses == 1
+    np.testing.assert_array_equal(report.vectors, vector_of("a")[None])
+
+
+def forge(memo: Memo, texts: list[str]) -> None:
+    """Rows with right checksums, and the vectors of other texts."""
+    memo.put({text_sha256(t): vector_of(f"not {t}") for t in texts}, StubEncoder().fingerprint.digest)
+
+
+@pytest.mark.parametrize("asked", [[*TEXTS[:8], "new"], TEXTS[:256]], ids=["beside a miss", "a large call"])
+def test_hits_that_the_model_does_not_confirm_are_an_error_that_names_the_file(memo: Memo, asked: list[str]) -> None:
+    forge(memo, TEXTS[:256])
+    with pytest.raises(EmbeddingError, match=f"delete {memo.path}"):
+        embed_with_memo(asked, StubEncoder(), memo)
+
+
+def test_a_small_call_of_hits_alone_does_not_wake_the_model(memo: Memo) -> None:
+    embed_with_memo(TEXTS[:255], StubEncoder(), memo)
+    idle = StubEncoder()
+    assert embed_with_memo(TEXTS[:255], idle, memo).hits == 255
+    assert idle.calls == []
+
+
+def test_the_sample_of_hits_is_of_four_and_follows_the_seed(memo: Memo) -> None:
+    embed_with_memo(TEXTS[:256], StubEncoder(), memo)
+    forge(memo, TEXTS[:32])
+
+    def passes(seed: int) -> bool:
+        try:
+            embed_with_memo(TEXTS[:256], StubEncoder(), memo, seed=seed)
+        except EmbeddingError:
+            return False
+        return True
+
+    found = [passes(seed) for seed in range(40)]
+    assert found == [passes(seed) for seed in range(40)]
+    assert 0.2 < 1 - sum(found) / 40 < 0.7  # one in eight is forged: a sample of four finds it in 41 %
+
+
+OLD = """
+CREATE TABLE fingerprint (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE vector (
+    fingerprint_id INTEGER NOT NULL REFERENCES fingerprint,
+    text_sha256 BLOB NOT NULL,
+    vector BLOB NOT NULL,
+    PRIMARY KEY (fingerprint_id, text_sha256)
+) STRICT;
+"""
+
+
+def test_a_file_of_before_checksums_keeps_its_vectors(tmp_path: Path) -> None:
+    path, encoder = tmp_path / "memo.sqlite", StubEncoder()
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(OLD)
+        connection.execute("INSERT INTO fingerprint VALUES (1, ?)", (encoder.fingerprint.digest,))
+        rows = [(text_sha256(t), v.tobytes()) for t, v in (("a", vector_of("a")), ("b", vector_of("b") * np.nan))]
+        connection.executemany("INSERT INTO vector VALUES (1, ?, ?)", rows)
+    report = embed_with_memo(["a", "b"], encoder, Memo(path))
+    assert (report.hits, report.misses) == (1, 1)
+    assert embed_with_memo(["a", "b"], encoder, Memo(path)).hits == 2
+
+
+def test_the_owner_alone_can_read_it(memo: Memo) -> None:
+    with contextlib.closing(sqlite3.connect(memo.path)) as reader:  # the last to close removes the files beside it
+        reader.execute("SELECT count(*) FROM vector").fetchone()
+        embed_with_memo(["a"], StubEncoder(), memo)
+        modes = {f.name: stat.S_IMODE(f.stat().st_mode) for f in memo.path.parent.iterdir()}
+    assert modes == {f"memo.sqlite{suffix}": 0o600 for suffix in ("", "-wal", "-shm")}
+    assert stat.S_IMODE(memo.path.parent.stat().st_mode) == 0o700
 
 
 def test_the_file_holds_no_text(memo: Memo) -> None:
