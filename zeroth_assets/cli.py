@@ -141,17 +141,20 @@ def metrics(
     as_json: Json = False,
 ) -> None:
     """Print the metric tables: per tenant and chunk set, exact against HNSW, with intervals."""
-    from zeroth_assets.defs.tables import ann_recall_frame, ann_recall_table
+    from zeroth_assets.defs.tables import ann_recall_frame, ann_recall_table, withheld_figures
 
     settings = load_settings()
-    frame = ann_recall_frame(
-        settings, tenants=tuple(tenant or settings.tenants), chunk_set=chunk_set, headline_only=not all_ef
-    )
+    tenants = tuple(tenant or settings.tenants)
+    frame = ann_recall_frame(settings, tenants=tenants, chunk_set=chunk_set, headline_only=not all_ef)
     if as_json:
         emit(frame.to_dicts())
-        return
-    for table in ann_recall_table(frame):
-        out.print(table)
+    else:
+        for table in ann_recall_table(frame):
+            out.print(table)
+    # A script reads rows of figures: what is not there must not come among them, and must be told all the same.
+    told = err if as_json else out
+    for name, key, reason in withheld_figures(settings, tenants=tenants, chunk_set=chunk_set):
+        told.print(f"withheld: {name} {key}: {reason}", highlight=False, markup=False, soft_wrap=True)
 
 
 @db.command("start")

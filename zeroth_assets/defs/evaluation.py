@@ -23,8 +23,8 @@ from zeroth_assets.evaluation.ann_report import (
     verdict,
 )
 from zeroth_assets.evaluation.plots import plot_ann_recall
-from zeroth_assets.evaluation.queries import sample_queries
-from zeroth_assets.planning import EF_SEARCH
+from zeroth_assets.evaluation.queries import NoQueriesError, sample_queries
+from zeroth_assets.planning import EF_SEARCH, Recipe
 from zeroth_assets.settings import CHUNK_SETS
 
 GROUP = "evaluation"
@@ -68,7 +68,11 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
         tenant, settings = context.partition_key, project.settings
         recipe = project.planner().recipe(name, tenant)
         documents = documents_to_frame(tenant_documents(project, tenant))
-        queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
+        try:
+            queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
+        except NoQueriesError as error:
+            yield _withheld(project, chunk_set, tenant, recipe, error)
+            return
         encoder = project.encoder
         # The same sentences are asked of both chunk sets: the second time they come from the memo.
         asked = [encoder.query_prefix + text for text in queries["text"]]
@@ -80,6 +84,7 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
             seed=settings.seed,
             dimension=encoder.dimension,
             fingerprint_digest=encoder.fingerprint.digest,
+            expected_build=project.store.require(f"tenant_index_{chunk_set}", tenant).details["index_build_id"],
             ef_search=EF_SEARCH,
             resamples=settings.resamples,
             progress=progress_of(context),
@@ -135,11 +140,44 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
                 "latency": LATENCY,
                 "queries": f"{queries.height} sentences sampled with seed {settings.seed}",
                 "index build": report.build.index_build_id,
+                "dead rows": headline["dead_rows"],
             },
             results,
         )
 
     return ann_recall
+
+
+def _withheld(
+    project: Project, chunk_set: str, tenant: str, recipe: Recipe, error: NoQueriesError
+) -> dg.MaterializeResult[Any]:
+    """No figures, with the reason: a tenant that cannot be asked anything is no failure of the run."""
+    reason = f"{error.what}: {error.found}"
+    sidecar = project.store.write_frame(
+        FIGURE_SCHEMA.to_frame(),
+        recipe.artefact,
+        tenant,
+        **recipe.about(
+            f"No recall of the HNSW index over the {chunk_set} chunks of tenant {tenant}: withheld, see details.",
+            measure_ann_recall,
+            withheld=reason,
+        ),
+    )
+    return md.result(
+        sidecar,
+        {"withheld": reason, "remedy": error.remedy},
+        [
+            dg.AssetCheckResult(
+                check_name="figures_are_honest", passed=True, metadata={"problems": "none", "count": 0}
+            ),
+            dg.AssetCheckResult(
+                check_name="recall_reaches_floor",
+                passed=False,
+                severity=dg.AssetCheckSeverity.WARN,
+                metadata={"found": f"withheld: {reason}", "floor": project.settings.recall_floor},
+            ),
+        ],
+    )
 
 
 assets: list[dg.AssetsDefinition] = [ann_recall_asset(chunk_set) for chunk_set in CHUNK_SETS]

@@ -19,11 +19,38 @@ HEADLINE_EF_SEARCH = 40
 def ann_recall_frame(
     settings: Settings, *, tenants: Sequence[str] = (), chunk_set: str | None = None, headline_only: bool = True
 ) -> pl.DataFrame:
-    """The published `ann_recall` figures, one row per chunk set, tenant and ef_search.
+    """The published `ann_recall` figures, one row per chunk set, tenant and ef_search; none for a withheld figure.
 
     Raises:
-        ArtefactError: an unknown chunk set, or nothing was measured yet.
+        ArtefactError: an unknown chunk set, or nothing was published yet.
     """
+    store, published = _published(settings, tenants, chunk_set)
+    # Figures that an earlier version published may lack a column.
+    frame = pl.concat([store.read_frame(*one) for one in published], how="diagonal")
+    frame = frame.sort("chunk_set", "tenant", "ef_search")
+    return frame.filter(pl.col("ef_search") == HEADLINE_EF_SEARCH) if headline_only else frame
+
+
+def withheld_figures(
+    settings: Settings, *, tenants: Sequence[str] = (), chunk_set: str | None = None
+) -> list[tuple[str, str, str]]:
+    """Chunk set, tenant and reason of each figure that was withheld because the tenant cannot be measured.
+
+    Raises:
+        ArtefactError: as for `ann_recall_frame`.
+    """
+    store, published = _published(settings, tenants, chunk_set)
+    return [
+        (artefact.removeprefix("ann_recall_"), tenant, str(details["withheld"]))
+        for artefact, tenant in published
+        if "withheld" in (details := store.require(artefact, tenant).details)
+    ]
+
+
+def _published(
+    settings: Settings, tenants: Sequence[str], chunk_set: str | None
+) -> tuple[ArtefactStore, list[tuple[str, str]]]:
+    """The store, and the `ann_recall` artefacts and partitions in it that were asked for."""
     if chunk_set is not None and chunk_set not in CHUNK_SETS:
         raise ArtefactError(
             f"There is no chunk set {chunk_set!r}", expected=", ".join(CHUNK_SETS), remedy="name one of them"
@@ -38,21 +65,20 @@ def ann_recall_frame(
             found=", ".join(unknown),
             remedy="list them with `zeroth corpus tenants`",
         )
-    frames = [
-        store.read_frame(f"ann_recall_{name}", tenant)
+    published = [
+        (f"ann_recall_{name}", tenant)
         for name in ([chunk_set] if chunk_set else CHUNK_SETS)
         for tenant in store.partitions(f"ann_recall_{name}")
         if tenant in (tenants or known)
     ]
-    if not frames:
+    if not published:
         raise ArtefactError(
             "No figure was measured yet",
             expected="ann_recall of at least one tenant",
             found="none in this home",
             remedy="run `zeroth materialize`",
         )
-    frame = pl.concat(frames).sort("chunk_set", "tenant", "ef_search")
-    return frame.filter(pl.col("ef_search") == HEADLINE_EF_SEARCH) if headline_only else frame
+    return store, published
 
 
 def ann_recall_table(frame: pl.DataFrame) -> list[Table]:

@@ -44,6 +44,10 @@ _LAYOUT = re.compile(r"\S[^\S\n]{3,}\S|\.{4,}|_{3,}|[-=*]{4,}|\t|[|�]")
 _OPENING_LABEL = re.compile(r"(?:\(?(?:\d+(?:\.\d+)*|[a-zA-Z]|[ivxIVX]+)[.)]|[-*o•])\s+")
 
 
+class NoQueriesError(MeasurementError):
+    """A tenant's documents hold no sentence fit to be a query: nothing failed, and nothing can be measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence, `document.text[start:end]`; `text` is that slice on one line."""
@@ -63,7 +67,8 @@ def sample_queries(documents: pl.DataFrame, *, n: int, seed: int, tenant: str) -
     back where there are no more.
 
     Raises:
-        MeasurementError: n < 1, missing columns, or documents without a single usable sentence.
+        NoQueriesError: documents without a single usable sentence.
+        MeasurementError: n < 1, or missing columns.
     """
     missing = [name for name in ("document_id", "text", "blocks") if name not in documents.columns]
     if missing or n < 1:
@@ -82,7 +87,7 @@ def sample_queries(documents: pl.DataFrame, *, n: int, seed: int, tenant: str) -
             turn = hashlib.sha256(f"{seed}\0{tenant}\0{sentence.text.casefold()}".encode()).hexdigest()
             turns.setdefault(turn, (row["document_id"], sentence))
     if not turns:
-        raise MeasurementError(
+        raise NoQueriesError(
             f"No sentence of tenant {tenant!r} is fit to be a query",
             expected=f"a sentence of {_MIN_WORDS} to {_MAX_WORDS} words outside tables, code and headings",
             found=f"none in {documents.height} documents",

@@ -14,7 +14,7 @@ import pytest
 from zeroth_assets.embedding.memo import EmbedReport
 from zeroth_assets.errors import ChunkingError, EmbeddingError, MeasurementError
 from zeroth_assets.evaluation.ann_recall import measure_ann_recall
-from zeroth_assets_tests.small_corpus import SmallCorpus, remade
+from zeroth_assets_tests.small_corpus import LANTERN, SmallCorpus, remade
 
 TENANT = "rfc-lantern-signalling"
 OTHER = "cuad-consulting"
@@ -109,19 +109,95 @@ def test_a_tenant_below_the_recall_floor_shows_red_and_its_figure_stays(own: Sma
     assert report.code == 0
     with mock.patch("zeroth_assets.defs.evaluation.recall_verdict", mock.Mock(wraps=_never_reached)):
         assert own.zeroth("materialize", "--asset", "ann_recall_fixed_512", "--partition", TENANT).code == 0
-    with own.active():
+    assert not last_evaluation(own, "recall_reaches_floor").passed
+
+
+def last_evaluation(corpus: SmallCorpus, check: str) -> Any:
+    """The last evaluation of a check of ann_recall_fixed_512, of whichever tenant."""
+    with corpus.active():
         from dagster import AssetCheckKey, AssetKey
 
         from zeroth_assets.defs.instance import open_instance
         from zeroth_assets.defs.resources import Project
 
         project = Project()
-        instance = open_instance(project.settings, project.database)
-        key = AssetCheckKey(AssetKey("ann_recall_fixed_512"), "recall_reaches_floor")
-        history = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
-        evaluation = history[0].event.asset_check_evaluation if history[0].event else None
+        with open_instance(project.settings, project.database) as instance:
+            key = AssetCheckKey(AssetKey("ann_recall_fixed_512"), check)
+            history = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+            evaluation = history[0].event.asset_check_evaluation if history[0].event else None
     assert evaluation is not None
-    assert not evaluation.passed
+    return evaluation
+
+
+def load_otherwise(corpus: SmallCorpus, tenant: str) -> None:
+    """The tenant's rows with another index, and no receipt: the state after a kill between commit and receipt."""
+    with corpus.active():
+        from zeroth_assets.defs.resources import Project
+        from zeroth_assets.store.load import load_tenant
+        from zeroth_assets.store.registry import IndexParameters
+
+        project = Project()
+        about = project.store.require("embeddings_fixed_512", tenant).details
+        load_tenant(
+            project.database,
+            chunk_set="fixed_512",
+            tenant_key=tenant,
+            chunks=project.store.read_frame("chunks_fixed_512", tenant),
+            vectors=project.store.read_matrix("embeddings_fixed_512", tenant),
+            fingerprint={**about["fingerprint"], "digest": about["fingerprint_digest"]},
+            chunker_version=project.store.require("chunks_fixed_512", tenant).code_version,
+            parameters=IndexParameters("hnsw", 2, 4),
+        )
+
+
+def test_a_figure_is_not_measured_on_an_index_that_the_receipt_does_not_name(own: SmallCorpus) -> None:
+    load_otherwise(own, TENANT)
+    before = own.made_at()
+    done = own.zeroth("materialize", "--asset", "ann_recall_fixed_512", "--partition", TENANT)
+    assert done.code == MeasurementError.exit_code
+    assert "is not the one that it would cite" in done.out + done.err
+    assert f"zeroth materialize --tenant {TENANT}" in " ".join((done.out + done.err).split())
+    assert own.made_at() == before
+    assert own.zeroth("materialize", "--tenant", TENANT).code == 0
+    assert {f"{a}_fixed_512/{TENANT}" for a in ("tenant_index", "ann_recall")} == remade(before, own.made_at())
+
+
+def test_an_index_that_somebody_dropped_is_made_again_with_its_figure(own: SmallCorpus) -> None:
+    with own.active():
+        from zeroth_assets.defs.resources import Project
+        from zeroth_assets.store.registry import current_build
+
+        database = Project().database
+        build = current_build(database, "fixed_512", TENANT)
+        assert build is not None
+        with database.admin() as connection:
+            connection.execute(f"drop index zeroth.{build.index_name}".encode())
+    before = own.made_at()
+    assert own.zeroth("materialize").code == 0
+    assert {f"{a}_fixed_512/{TENANT}" for a in ("tenant_index", "ann_recall")} == remade(before, own.made_at())
+
+
+def test_a_tenant_without_a_sentence_to_ask_has_its_figure_withheld_and_fails_nothing(own: SmallCorpus) -> None:
+    own.rewrite(LANTERN, lambda text: text.replace(b".", b";").replace(b"?", b";").replace(b"!", b";"))
+    done = own.zeroth("materialize")
+    assert done.code == 0, done.out
+    assert own.zeroth("materialize", "--json").json["runs"] == []
+
+    shown = own.zeroth("metrics")
+    assert shown.code == 0
+    for chunk_set in ("fixed_512", "section_aware"):
+        assert f"withheld: {chunk_set} {TENANT}: No sentence of tenant '{TENANT}' is fit to be a query" in shown.out
+    rows = own.zeroth("metrics", "--json")
+    assert TENANT not in {row["tenant"] for row in rows.json}
+    assert f"withheld: fixed_512 {TENANT}" in rows.err
+    alone = own.zeroth("metrics", "--tenant", TENANT, "--json")
+    assert (alone.code, alone.json) == (0, [])
+    assert "withheld" not in own.zeroth("metrics", "--tenant", OTHER).out
+
+    floor = last_evaluation(own, "recall_reaches_floor")
+    assert (floor.passed, floor.severity.value) == (False, "WARN")
+    assert "No sentence" in floor.metadata["found"].value
+    assert last_evaluation(own, "figures_are_honest").passed
 
 
 def _never_reached(report: Any, *, floor: float) -> Any:
