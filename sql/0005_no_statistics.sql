@@ -162,6 +162,10 @@ begin
     if exists (select from pg_attribute a where a.attrelid = chosen and a.attname = 'tsv' and not a.attisdropped) then
       changes := changes || ', drop column tsv, add column tsv tsvector '
         'generated always as (to_tsvector(''pg_catalog.english''::regconfig, text)) stored';
+      -- Declared anew, a column is stored as its type is by default.
+      if exists (select from pg_attribute a where a.attrelid = chosen and a.attname = 'embedding' and a.attstorage = 'p') then
+        changes := changes || ', alter column embedding set storage plain';
+      end if;
     end if;
     execute format('alter table %s %s', chosen, changes);
     for child in select i.relid::regclass as name from pg_partition_tree(chosen) i

@@ -147,6 +147,11 @@ def test_statistics_of_an_earlier_version_are_cleared_and_the_rows_stay(
         assert connection.execute("select distinct tenant_id from zeroth.chunk_1").fetchall() == [(ids["alpha"],)]
     with db.admin() as connection:
         assert connection.execute(indexes).fetchall() == indexed
+        stored = connection.execute(
+            "select distinct a.attstorage::text from pg_attribute a where a.attname = 'embedding'"
+            " and a.attrelid::regclass::text ~ '^zeroth.chunk_[0-9]+(_t[0-9]+)?$'"
+        ).fetchall()
+        assert stored == [("p",)]
         unforced = connection.execute(
             "select relname from pg_class where relnamespace = 'zeroth'::regnamespace and relkind in ('r', 'p')"
             " and not (relrowsecurity and relforcerowsecurity)"
