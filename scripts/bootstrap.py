@@ -28,7 +28,7 @@ def stamp_of(root: Path) -> str:
 def install(folder: Path) -> None:
     """Create `folder` and install the project with its pins into it; done work is not done again."""
     stamp = folder / ".installed"
-    lock = ROOT / f".{folder.name}.lock"
+    lock = ROOT / f"{folder.name}.lock"
     with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
