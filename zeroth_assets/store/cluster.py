@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from zeroth_assets.store.process import end_by_argument
 
 _MIB = 1024 * 1024
 _INITDB_SECONDS = 300.0
+_REMOVE_TRIES = 100
+_REMOVE_PAUSE_SECONDS = 0.1
 
 # No line for sockets, for other hosts or for replication: what has no line is refused.
 _HBA = """\
@@ -173,7 +176,12 @@ def remove_unfinished(folder: Path, account: Account) -> None:
             part.unlink(missing_ok=True)
             continue
         end_by_argument("initdb", f"--pgdata={part}", account.uid)
-        shutil.rmtree(part, ignore_errors=True)
+        # Its bootstrapping child dies of the broken pipe, and may still write while the folder is being removed.
+        for _ in range(_REMOVE_TRIES):
+            shutil.rmtree(part, ignore_errors=True)
+            if not part.exists():
+                break
+            time.sleep(_REMOVE_PAUSE_SECONDS)
 
 
 def remedy_for(output: str, folder: Path) -> str:
