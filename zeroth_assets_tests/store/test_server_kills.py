@@ -100,6 +100,10 @@ def test_stop_does_not_wait_for_an_open_transaction(kept: Database) -> None:
     assert _row(kept.home) == [(7,)]
 
 
+# A shell that starts the tests in the background has them ignore SIGINT, and children inherit that.
+HEED_SIGINT = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
 def test_a_starter_killed_within_initdb_leaves_a_home_that_starts(sign: signal.Signals) -> None:
     # On a busy machine the starter may be done before the signal reaches it; then another home is tried.
@@ -112,7 +116,10 @@ def _starts_after_a_kill_within_initdb(sign: signal.Signals) -> bool:
     cluster = fresh / "postgres" / "cluster"
     try:
         with subprocess.Popen(
-            python_script(START, fresh), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            python_script(HEED_SIGINT + START, fresh),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
         ) as starter:
             # Half-way: the folder is there, the server's files are being written.
             until(lambda: any(cluster.glob("init-*/base")) or (cluster / "data").exists())
