@@ -59,18 +59,38 @@ def test_changed_bytes_at_the_publisher_become_a_new_version_and_the_old_one_sta
     assert own.zeroth("corpus", "dead", "--json").json == []
 
 
+def document_check_passed(corpus: SmallCorpus) -> bool:
+    """The newest evaluation of `raw_documents`' check that no document is missing."""
+    with corpus.active():
+        from dagster import AssetCheckKey, AssetKey
+
+        from zeroth_assets.defs.instance import open_instance
+        from zeroth_assets.defs.resources import Project
+
+        project = Project()
+        instance = open_instance(project.settings, project.database)
+        key = AssetCheckKey(AssetKey("raw_documents"), "no_document_missing")
+        (newest,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+        evaluation = newest.event.asset_check_evaluation if newest.event else None
+    assert evaluation is not None
+    return evaluation.passed
+
+
 def test_a_dead_letter_is_taken_up_again_once_the_cause_is_mended(own: SmallCorpus) -> None:
     path, raw = own.path(CONTRACT), own.home / "raw"
     content = path.read_bytes()
     next(p for p in raw.rglob(f"{own.record(CONTRACT)['sha256']}.*")).unlink()
     path.unlink()
     assert own.zeroth("materialize", "--source", "cuad", "--plain").code == AcquisitionError.exit_code
+    assert not document_check_passed(own)
     assert own.zeroth("corpus", "retry").code == AcquisitionError.exit_code
     path.write_bytes(content)
     retried = own.zeroth("corpus", "retry", CONTRACT, "--json")
     assert retried.code == 0, retried.err
     assert retried.json["counts"]["fetched"] == 1
     assert own.zeroth("corpus", "verify").code == 0
+    assert own.zeroth("materialize", "--source", "cuad", "--plain").code == 0
+    assert document_check_passed(own)
 
 
 def test_a_folding_waits_until_it_is_accepted(own: SmallCorpus) -> None:
