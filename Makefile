@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo dev test lint types cover env clean-home graph
+.PHONY: help demo dev test lint types env
 
 help:
 	@echo "make demo   materialise the graph (sample corpus, or ZEROTH_MIRROR) and print the metric table"
@@ -32,7 +32,3 @@ types: env
 
 test: lint types
 	$(BIN)/python -m pytest --cov --cov-report=term
-
-clean-home:
-	@$(BIN)/zeroth db stop || true
-	rm -rf .zeroth

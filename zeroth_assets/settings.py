@@ -1,7 +1,7 @@
 """Every setting, in one place, from the environment.
 
 What belongs here: names, defaults, types and the checks that need no I/O beyond resolving a path. A
-module that wants a setting takes it as an argument; only `defs/` and `cli.py` call `load_settings`.
+module that wants a setting takes it as an argument; only `defs/` and the command line call `load_settings`.
 """
 
 from __future__ import annotations
