@@ -88,8 +88,12 @@ def test_the_measures_equal_ir_measures_on_1000_random_runs() -> None:
         }
     oracle_run = {q: metrics.rank_scores(metrics.ranking_from_scores(scores)) for q, scores in run.items()}
     oracle: dict[tuple[str, str], float] = defaultdict(float)
-    for metric in ir_measures.iter_calc(list(pairs.values()), qrels, oracle_run):
-        oracle[metric.query_id, str(metric.measure)] = metric.value
+    # The two gains go in calls of their own: handed both, the provider may file one nDCG under the other's name.
+    linear = [measure for column, measure in pairs.items() if column.startswith("ndcg_linear")]
+    others = [measure for column, measure in pairs.items() if not column.startswith("ndcg_linear")]
+    for measures in (linear, others):
+        for metric in ir_measures.iter_calc(measures, qrels, oracle_run):
+            oracle[metric.query_id, str(metric.measure)] = metric.value
     compared, undefined = 0, 0
     for row in evaluate(*_frames(run, qrels)).iter_rows(named=True):
         for column, measure in pairs.items():
