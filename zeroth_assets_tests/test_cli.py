@@ -8,6 +8,7 @@ import typer
 from zeroth_assets import cli
 from zeroth_assets.planning import tenant_assets
 from zeroth_assets.store import server
+from zeroth_assets.store.claims import ClaimSigner
 from zeroth_assets_tests.small_corpus import DOCUMENTS, Materialised, SmallCorpus
 
 TENANTS = ("cuad-consulting", "rfc-lantern-signalling", "rfc-orchard-naming", "sec-brf")
@@ -174,7 +175,8 @@ def test_psql_opens_as_the_app_role_and_sees_no_chunk_without_a_principal(shared
 
 
 def test_psql_sees_one_tenants_chunks_under_its_principal(shared: SmallCorpus) -> None:
-    claim = "begin; set local zeroth.principal = 'rfc-orchard-naming'"
+    signed = ClaimSigner(shared.home, "zeroth").sign("rfc-orchard-naming").text
+    claim = f"begin; set local zeroth.claim = '{signed}'"
     done = shared.process("db", "psql", "--", "-Atqc", claim + "; select count(*) > 0 from zeroth.chunk_1")
     assert done.out.split() == ["t"]
 

@@ -10,6 +10,7 @@ import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeVar, overload
 
 import psycopg
 from psycopg import conninfo
@@ -30,6 +31,8 @@ _NAMED = ("host", "port", "user", "password", "dbname")
 EMBEDDED_OPTIONS: Mapping[str, str] = MappingProxyType(
     {"hostaddr": "127.0.0.1", "sslmode": "disable", "gssencmode": "disable", "require_auth": "scram-sha-256"}
 )
+
+_C = TypeVar("_C", bound=psycopg.Connection)
 
 
 class UnreachableError(DatabaseError):
@@ -79,7 +82,15 @@ class Login:
         tail = f"?{urllib.parse.urlencode(query)}" if query else ""
         return f"postgresql://{user}{'@' if user else ''}{bracketed}{port}/{_quoted(self.dbname or '')}{tail}"
 
-    def connect(self, *, autocommit: bool = False) -> psycopg.Connection:
+    @overload
+    def connect(self, *, autocommit: bool = False) -> psycopg.Connection: ...
+
+    @overload
+    def connect(self, *, autocommit: bool = False, kind: type[_C]) -> _C: ...
+
+    def connect(
+        self, *, autocommit: bool = False, kind: type[psycopg.Connection] = psycopg.Connection
+    ) -> psycopg.Connection:
         """Open a connection that prepares no statement behind one's back (a cached plan outlives the settings).
 
         Raises:
@@ -94,9 +105,7 @@ class Login:
         deadline = time.monotonic() + _CONNECT_SECONDS
         while True:
             try:
-                return psycopg.Connection.connect(
-                    conninfo.make_conninfo(**parameters), autocommit=autocommit, prepare_threshold=None
-                )
+                return kind.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit, prepare_threshold=None)
             except psycopg.Error as error:
                 reason = str(error)
             # A server restarts by itself after one of its processes was killed; it is back in a moment.

@@ -6,6 +6,7 @@ What belongs here: `Database`, the two ways to get one, and the principal of a t
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,18 +14,25 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow, tuple_row
 
 from zeroth_assets.errors import DatabaseError, QueryError
 from zeroth_assets.store import roles, server
 from zeroth_assets.store.address import EMBEDDED_OPTIONS, Login, UnreachableError, parse_login
+from zeroth_assets.store.claims import CLAIM_SETTING, DEFAULT_LIFETIME, Claim, ClaimError, ClaimSigner, check_principal
 from zeroth_assets.store.passwords import Role, Secret, ensure_passwords, password_file
 from zeroth_assets.store.versions import ServerVersions, check_server
 
 DEFAULT_NAME = "zeroth"
-PRINCIPAL_SETTING = "zeroth.principal"
 _MAINTENANCE = "postgres"
 # Loads copy into a temporary table; queries need none.
 _DATA_GRANTS: Mapping[Role, tuple[str, ...]] = {Role.LOADER: ("CONNECT", "TEMPORARY"), Role.APP: ("CONNECT",)}
+
+
+class AppConnection(psycopg.Connection[TupleRow]):
+    """A connection as `zeroth_app`, with what signs its principals' claims."""
+
+    signer: ClaimSigner | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,10 +98,17 @@ class Database:
             yield conn
 
     @contextlib.contextmanager
-    def app(self, *, autocommit: bool = False) -> Iterator[psycopg.Connection]:
+    def app(self, *, autocommit: bool = False) -> Iterator[AppConnection]:
         """A connection as `zeroth_app`: every query, every measurement. See `principal_session`."""
-        with self._as(Role.APP, autocommit) as conn:
+        with self.login(Role.APP).connect(autocommit=True, kind=AppConnection) as conn:
+            _is_role(conn, Role.APP)
+            conn.autocommit = autocommit
+            conn.signer = self.signer()
             yield conn
+
+    def signer(self) -> ClaimSigner:
+        """Signs claims for this database with its home's key."""
+        return ClaimSigner(self.home, self.name)
 
     @contextlib.contextmanager
     def _as(self, role: Role, autocommit: bool) -> Iterator[psycopg.Connection]:
@@ -224,18 +239,26 @@ def open_database(home: Path, database_url: str | None, pg_bin: Path | None = No
 
 
 @contextlib.contextmanager
-def principal_session(conn: psycopg.Connection, principal: str) -> Iterator[psycopg.Connection]:
+def principal_session(
+    conn: psycopg.Connection, principal: str, *, lifetime: float = DEFAULT_LIFETIME
+) -> Iterator[psycopg.Connection]:
     """One transaction in which the policies see `principal`; the next transaction sees nothing of it.
+
+    The claim holds for `lifetime` seconds (3,600 at most); past them, statements would see nothing. A block that took
+    longer ends in an error, so that nobody takes that nothing for an answer.
 
     Raises:
         QueryError: the principal is not usable, or a transaction is open already (the setting would outlive ours).
+        ClaimError: the connection cannot sign, the database refuses the claim, or the block outlived it.
     """
-    if not principal or len(principal) > 200 or not principal.isprintable():
-        raise QueryError(
-            "The principal is not usable",
-            expected="1 to 200 printable characters",
-            found=repr(principal[:60]),
-            remedy="pass the name that the caller's verified session carries",
+    check_principal(principal)
+    signer = conn.signer if isinstance(conn, AppConnection) else None
+    if signer is None:
+        raise ClaimError(
+            "This connection cannot carry a principal",
+            expected="a connection as zeroth_app that can sign claims",
+            found=f"user {conn.info.user}, {type(conn).__name__} without a signer",
+            remedy="take it from `Database.app()`",
         )
     if conn.info.transaction_status is not TransactionStatus.IDLE:
         raise QueryError(
@@ -245,8 +268,34 @@ def principal_session(conn: psycopg.Connection, principal: str) -> Iterator[psyc
             remedy="commit or roll back first",
         )
     with conn.transaction():
-        conn.execute("select set_config(%s, %s, true)", [PRINCIPAL_SETTING, principal])
+        started = time.monotonic()
+        _claim(conn, signer, signer.sign(principal, lifetime))
         yield conn
+        spent = time.monotonic() - started
+        if spent > lifetime - 1:  # a claim's end is rounded down to a second
+            raise ClaimError(
+                "The claim ran out while it was in use: what was read last may be incomplete",
+                expected=f"a transaction of less than {lifetime:.0f} s",
+                found=f"{spent:.0f} s",
+                remedy="read in shorter transactions, or pass a longer lifetime",
+            )
+
+
+def _claim(conn: psycopg.Connection, signer: ClaimSigner, claim: Claim) -> None:
+    """Make the claim this transaction's, and make sure that the database takes it."""
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute("select zeroth.verified_principal() from set_config(%s, %s, true)", [CLAIM_SETTING, claim.text])
+        if cursor.fetchone() == (claim.principal,):
+            return
+        skew = cursor.execute(
+            "select extract(epoch from clock_timestamp())::float8 - %s::float8", [signer.now()]
+        ).fetchone()
+    raise ClaimError(
+        "The database refuses a claim that this home has signed",
+        expected="this home's key among those it accepts, and clocks that agree",
+        found=f"the server's clock is {skew[0] if skew else 0.0:+.0f} s from ours",
+        remedy="run `zeroth db migrate`, which registers the key; set the clocks if they differ by minutes",
+    )
 
 
 def _is_role(conn: psycopg.Connection, role: Role) -> None:

@@ -30,6 +30,7 @@ from sqlalchemy.pool import StaticPool
 
 from zeroth_assets.errors import DatabaseError
 from zeroth_assets.settings import project_file
+from zeroth_assets.store.claim_keys import ensure_claim_key
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.failures import as_database_error, database_errors
 
@@ -88,8 +89,8 @@ def read_migrations(folder: Path | None = None) -> tuple[MigrationFile, ...]:
 def migrate(db: Database, *, corpus: str | None = None, folder: Path | None = None) -> MigrationReport:
     """Bring the database to the newest schema, as `zeroth_owner`. Safe to call twice, and from several processes.
 
-    Each file is one transaction: a failing one leaves what came before it, and nothing of itself. With `corpus`, the
-    database is also claimed for it (see `claim_corpus`).
+    Each file is one transaction: a failing one leaves what came before it, and nothing of itself. This home's key for
+    claims is registered. With `corpus`, the database is also claimed for it (see `claim_corpus`).
 
     Raises:
         DatabaseError: an applied file has changed or is gone, a file fails, another process holds the lock for more
@@ -109,6 +110,7 @@ def migrate(db: Database, *, corpus: str | None = None, folder: Path | None = No
                 connection.rollback()
                 connection.execute("select pg_advisory_unlock_all()")
                 connection.commit()
+    ensure_claim_key(db)
     if corpus is not None:
         claim_corpus(db, corpus)
     return report

@@ -308,7 +308,7 @@ def test_no_setting_of_the_measurement_survives_it(db: Database) -> None:
             probe.ask(vector_literal(QUERIES[0]), 10)
         settings = connection.execute(
             "select current_setting('enable_sort'), current_setting('hnsw.ef_search'),"
-            " nullif(current_setting('zeroth.principal', true), '')"
+            " nullif(current_setting('zeroth.claim', true), '')"
         ).fetchone()
     assert settings == ("on", "40", None)
 

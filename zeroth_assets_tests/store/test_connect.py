@@ -12,7 +12,9 @@ from psycopg.errors import InsufficientPrivilege
 
 from zeroth_assets.errors import DatabaseError, QueryError
 from zeroth_assets.store import server
+from zeroth_assets.store.claims import ClaimError
 from zeroth_assets.store.connect import Database, open_database, principal_session
+from zeroth_assets.store.migrate import migrate
 from zeroth_assets.store.passwords import Role
 from zeroth_assets_tests.database_fixtures import make_home, remove_home
 from zeroth_assets_tests.store.helpers import python_script
@@ -178,27 +180,37 @@ def test_a_stopped_server_is_a_clear_error_and_opening_starts_it_again() -> None
         remove_home(home)
 
 
+@pytest.fixture(scope="module")
+def migrated(module_database: Database) -> Database:
+    migrate(module_database)
+    return module_database
+
+
 def _principal(conn: psycopg.Connection) -> object:
-    return conn.execute("select current_setting('zeroth.principal', true)").fetchone()
+    row = conn.execute(
+        "select zeroth.verified_principal(), nullif(current_setting('zeroth.claim', true), '')"
+    ).fetchone()
+    assert row is not None
+    return row[0] if row[1] is not None else row
 
 
 @pytest.mark.parametrize("autocommit", [False, True])
-def test_the_principal_lasts_for_one_transaction(database: Database, autocommit: bool) -> None:
-    with database.app(autocommit=autocommit) as conn:
+def test_the_principal_lasts_for_one_transaction(migrated: Database, autocommit: bool) -> None:
+    with migrated.app(autocommit=autocommit) as conn:
         with principal_session(conn, "rfc-quic'; drop table x --"):
-            assert _principal(conn) == ("rfc-quic'; drop table x --",)
-        assert _principal(conn) in [(None,), ("",)]
+            assert _principal(conn) == "rfc-quic'; drop table x --"
+        assert _principal(conn) == (None, None)
 
 
-def test_an_error_inside_ends_the_principal_as_well(database: Database) -> None:
-    with database.app(autocommit=True) as conn:
+def test_an_error_inside_ends_the_principal_as_well(migrated: Database) -> None:
+    with migrated.app(autocommit=True) as conn:
         with pytest.raises(ZeroDivisionError), principal_session(conn, "a"):
             _ = 1 / 0
-        assert _principal(conn) in [(None,), ("",)]
+        assert _principal(conn) == (None, None)
 
 
-def test_a_principal_within_an_open_transaction_is_refused_for_it_would_outlive_its_block(database: Database) -> None:
-    with database.app() as conn:
+def test_a_principal_within_an_open_transaction_is_refused_for_it_would_outlive_its_block(migrated: Database) -> None:
+    with migrated.app() as conn:
         conn.execute("select 1")
         with pytest.raises(QueryError, match="already open"), principal_session(conn, "a"):
             pass
@@ -208,6 +220,18 @@ def test_a_principal_within_an_open_transaction_is_refused_for_it_would_outlive_
 
 
 @pytest.mark.parametrize("principal", ["", "a\0b", "a\nb", "x" * 201])
-def test_an_unusable_principal_is_refused(database: Database, principal: str) -> None:
-    with database.app() as conn, pytest.raises(QueryError), principal_session(conn, principal):
+def test_an_unusable_principal_is_refused(migrated: Database, principal: str) -> None:
+    with migrated.app() as conn, pytest.raises(QueryError), principal_session(conn, principal):
         pass
+
+
+def test_a_connection_that_cannot_sign_is_refused_a_principal(migrated: Database) -> None:
+    for connect in (migrated.owner, migrated.loader, migrated.admin):
+        with connect() as conn, pytest.raises(ClaimError, match=r"Database\.app\(\)"), principal_session(conn, "a"):
+            pass
+
+
+def test_a_database_that_was_never_migrated_has_no_key_and_says_what_to_do(fresh_database: Database) -> None:
+    with fresh_database.app() as conn, pytest.raises(ClaimError) as caught, principal_session(conn, "a"):
+        pass
+    assert "zeroth db migrate" in caught.value.remedy

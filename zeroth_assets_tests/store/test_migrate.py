@@ -12,6 +12,8 @@ from zeroth_assets.settings import project_file
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.migrate import claim_corpus, migrate, read_migrations
 
+MORE = f"{len(read_migrations()) + 1:04}_more"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -48,24 +50,24 @@ def test_a_changed_applied_file_is_refused_by_name_with_what_to_do(fresh_databas
 
 
 def test_an_applied_file_that_is_gone_is_refused(fresh_database: Database, folder: Path) -> None:
-    (folder / "0006_more.sql").write_text("create table zeroth.extra (n int);")
+    (folder / f"{MORE}.sql").write_text("create table zeroth.extra (n int);")
     migrate(fresh_database, folder=folder)
-    (folder / "0006_more.sql").unlink()
-    with pytest.raises(DatabaseError, match=r"0006_more\.sql was applied as .* and is gone"):
+    (folder / f"{MORE}.sql").unlink()
+    with pytest.raises(DatabaseError, match=rf"{MORE}\.sql was applied as .* and is gone"):
         migrate(fresh_database, folder=folder)
 
 
 def test_a_failing_file_leaves_nothing_of_itself_and_the_corrected_one_is_applied(
     fresh_database: Database, folder: Path
 ) -> None:
-    bad = folder / "0006_more.sql"
+    bad = folder / f"{MORE}.sql"
     bad.write_text("create table zeroth.extra (n int);\nselect 1 / 0;\n")
-    with pytest.raises(DatabaseError, match=r"0006_more\.sql .*division by zero"):
+    with pytest.raises(DatabaseError, match=rf"{MORE}\.sql .*division by zero"):
         migrate(fresh_database, folder=folder)
     assert "extra" not in tables(fresh_database)
     assert "tenant" in tables(fresh_database)
     bad.write_text("create table zeroth.extra (n int);\n")
-    assert migrate(fresh_database, folder=folder).applied == ("0006_more",)
+    assert migrate(fresh_database, folder=folder).applied == (MORE,)
     assert "extra" in tables(fresh_database)
 
 

@@ -109,7 +109,7 @@ def test_readers_do_not_queue_behind_a_sweep_that_waits(db: Database) -> None:
     load(db, make_chunks(range(2)), tenant="queue")
     swept: list[int] = []
     with db.app() as idle, db.admin(autocommit=True) as watcher:
-        idle.execute("select set_config('zeroth.principal', 'queue', true)")
+        idle.execute("select set_config('zeroth.claim', %s, true)", (db.signer().sign("queue").text,))
         assert idle.execute("select count(*) from zeroth.chunk_1").fetchone() == (2,)  # holds a lock, no snapshot
         thread = threading.Thread(target=lambda: swept.append(retire_tenant(db, "waited-for").dropped))
         thread.start()

@@ -122,6 +122,11 @@ APP_REFUSED = [
     "select zeroth.loading_tenant()",
     "select zeroth.partition_exists(1, 1)",
     "select zeroth.vector_schema()",
+    "select zeroth.hmac_sha256('key', 'message')",
+    "select * from zeroth_acl.claim_key",
+    "select * from zeroth_acl.principal",
+    "insert into zeroth_acl.claim_key values ('0123456789abcdef', sha256('mine'))",
+    "update zeroth_acl.claim_key set key = sha256('mine')",
     "select nextval('zeroth.tenant_tenant_id_seq')",
     "select * from zeroth_migration.applied_file",
     "set role zeroth_owner",
@@ -151,6 +156,10 @@ LOADER_REFUSED = [
     "create table zeroth_staging.mine (n int)",
     "select zeroth.ensure_chunk_set('mine', 3)",
     "select zeroth.permitted_tenants()",
+    "select zeroth.verified_principal()",
+    "select * from zeroth.my_grants()",
+    "select zeroth.hmac_sha256('key', 'message')",
+    "select * from zeroth_acl.claim_key",
     "set role zeroth_owner",
 ]
 
@@ -181,7 +190,8 @@ def test_the_loader_touches_the_tenant_it_has_declared_and_no_other(db: Database
 def test_the_owner_sees_no_chunk_at_all(db: Database, ids: dict[str, int], principal: str | None) -> None:
     with db.owner() as connection:
         if principal is not None:
-            connection.execute("select set_config('zeroth.principal', %s, true)", (principal,))
+            claim = db.signer().sign(principal).text
+            connection.execute("select set_config('zeroth.claim', %s, true)", (claim,))
         assert owners_of(connection) == set()
         row = connection.execute(f"select count(*) from zeroth.chunk_1_t{ids['alpha']}").fetchone()
         assert row == (0,)
