@@ -1,0 +1,245 @@
+"""The judge: a pool of passages in, graded judgments out, as far as the model gave any.
+
+What belongs here: the run, which calls are still to be made, when to stop, what the whole amounts to. Nothing here
+calls a model unless a configuration is handed in; without one, grades come from spans (`sources`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+import polars as pl
+
+from zeroth_assets.evaluation.judging.client import ChatClient, RequestRefused
+from zeroth_assets.evaluation.judging.journal import Journal
+from zeroth_assets.evaluation.judging.model import (
+    JUDGED_SCHEMA,
+    REPEAT_SCHEMA,
+    UNKNOWN,
+    AnswerError,
+    BudgetError,
+    CallRecord,
+    FailureKind,
+    JudgeConfig,
+    JudgedRun,
+    JudgeQuery,
+    JudgeUnavailable,
+    Snapshot,
+    SnapshotError,
+    Usage,
+)
+from zeroth_assets.evaluation.judging.plan import Call, QueryPlan, plan_calls
+from zeroth_assets.evaluation.judging.prompt import RELEVANCE_STATEMENT, prompt_hash
+from zeroth_assets.evaluation.judging.snapshot import check_answer, drafter_caveat, resolve
+from zeroth_assets.evaluation.judging.validate import parse_grades
+from zeroth_assets.evaluation.judging.wire import answer_text
+
+# One query may be too long for the server; three in a row are the server's fault, and more would only cost.
+_FAILURES_IN_A_ROW = 3
+_FATAL_STATUS = frozenset({401, 403, 404})
+# The same prompt is cut off, or refused, at the same place.
+_NOT_ASKED_AGAIN: frozenset[FailureKind] = frozenset({"truncated", "refused"})
+
+
+def judge_pool(
+    pool: pl.DataFrame,
+    passages: pl.DataFrame,
+    config: JudgeConfig,
+    *,
+    queries: Sequence[JudgeQuery],
+    journal: Path,
+    statement: str = RELEVANCE_STATEMENT,
+    progress: Callable[[int, int], None] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
+    transport: httpx.BaseTransport | None = None,
+) -> JudgedRun:
+    """Grade every pair of `pool` (query_id, document_id), with the texts of `passages` (document_id, text).
+
+    Each call's record is on disk (`journal`) before the next call is made. After a kill the same arguments complete
+    the run: what is judged is not asked again, what failed is. Other columns of either frame are not looked at.
+
+    Raises:
+        JudgeError: settings, pool or passages that cannot be used; a damaged journal.
+        SnapshotError: the model is not served, not pinned though `config.publishing`, has drafted a query, is not the
+            journal's, or changed under the run.
+        JudgeUnavailable, RequestRefused: the server failed several calls in a row, or will not serve this key.
+        BudgetError: the next call could exceed a budget.
+    """
+    wording = prompt_hash(statement)
+    with (
+        ChatClient(config, sleep=sleep, clock=clock, monotonic=monotonic, transport=transport) as client,
+        Journal(journal) as book,
+    ):
+        _afford(config, book.spent, Usage())
+        snapshot, spent = resolve(client)
+        plans = plan_calls(pool, passages, queries, config, snapshot, statement)
+        caveats = {plan.query.query_id: drafter_caveat(snapshot, plan.query) for plan in plans}
+        book.claim(snapshot, wording, spent)
+        in_a_row = 0
+        for done, plan in enumerate(plans):
+            if progress is not None:
+                progress(done, len(plans))
+            for call in plan.calls:
+                if _record_of(book, plan, call) is not None:
+                    continue
+                caveat = caveats[plan.query.query_id]
+                record, error = _judge(client, book, snapshot, plan, call, wording, caveat)
+                book.append(record)
+                in_a_row = in_a_row + 1 if isinstance(error, JudgeUnavailable | RequestRefused) else 0
+                fatal = isinstance(error, SnapshotError) or (
+                    isinstance(error, RequestRefused) and error.status in _FATAL_STATUS
+                )
+                if error is not None and (fatal or in_a_row >= _FAILURES_IN_A_ROW):
+                    raise error
+        if progress is not None:
+            progress(len(plans), len(plans))
+        return _assemble(book, plans, snapshot, wording, config)
+
+
+def _judge(
+    client: ChatClient,
+    book: Journal,
+    snapshot: Snapshot,
+    plan: QueryPlan,
+    call: Call,
+    wording: str,
+    caveat: str | None,
+) -> tuple[CallRecord, Exception | None]:
+    config = client.config
+    spent, seed, fingerprint = Usage(), config.seed, UNKNOWN
+    failure: FailureKind | None = None
+    problem: Exception | None = None
+    grades: dict[str, int] = {}
+    repeats: dict[str, int] = {}
+    for attempt in range(config.answer_tries):
+        # The same seed would bring the same bad answer; the one that counted is recorded.
+        seed = config.seed + attempt
+        try:
+            _afford(config, book.spent + spent, client.most(call.messages))
+        except BudgetError:
+            if attempt == 0:
+                raise
+            break
+        try:
+            completion = client.complete(snapshot.request_name, call.messages, seed=seed, schema=call.schema)
+            spent += completion.usage
+            fingerprint = completion.system_fingerprint
+            check_answer(snapshot, completion)
+            text = answer_text(completion, config.max_output_tokens)
+            grades, repeats = call.read(parse_grades(text, call.names))
+        except AnswerError as error:
+            failure, problem = error.kind, error
+            if error.kind in _NOT_ASKED_AGAIN:
+                break
+        except SnapshotError as error:
+            failure, problem = "wrong model", error
+            break
+        except JudgeUnavailable as error:
+            failure, problem = "unavailable", error
+            break
+        except RequestRefused as error:
+            failure, problem = "refused", error
+            break
+        else:
+            failure, problem = None, None
+            break
+    record = CallRecord(
+        query_id=plan.query.query_id,
+        call_digest=call.digest,
+        judge=snapshot.label,
+        prompt_hash=wording,
+        backend=snapshot.backend,
+        backend_version=snapshot.backend_version,
+        system_fingerprint=fingerprint,
+        seed=seed,
+        temperature=config.temperature,
+        order_seed=plan.order_seed,
+        constrained_by=client.spelling,
+        usage=spent,
+        grades=grades,
+        repeats=repeats,
+        failure=failure,
+        caveats=(caveat,) if caveat else (),
+    )
+    return record, problem
+
+
+def _record_of(book: Journal, plan: QueryPlan, call: Call) -> CallRecord | None:
+    """The judgment of a call, if it names the very documents of this pool."""
+    record = book.finished(plan.query.query_id, call.digest)
+    if record is None:
+        return None
+    known = record.grades.keys() | record.repeats.keys()
+    return record if known == set(call.documents) else None
+
+
+def _afford(config: JudgeConfig, spent: Usage, most: Usage) -> None:
+    if config.token_budget is not None and spent.tokens + most.tokens > config.token_budget:
+        raise BudgetError(
+            "The judge's token budget does not allow another call",
+            expected=f"at most {config.token_budget:,} tokens, reasoning included",
+            found=f"{spent.tokens:,} spent, up to {most.tokens:,} for the next call",
+            remedy="raise the budget and run the same command: what is judged is kept",
+        )
+    cost, next_cost = spent.cost(config.prices), most.cost(config.prices)
+    if config.money_budget is not None and cost is not None and next_cost is not None:
+        if cost + next_cost <= config.money_budget:
+            return
+        currency = config.prices.currency if config.prices else ""
+        raise BudgetError(
+            "The judge's money budget does not allow another call",
+            expected=f"at most {config.money_budget:.4f} {currency}",
+            found=f"{cost:.4f} spent, up to {next_cost:.4f} for the next call",
+            remedy="raise the budget and run the same command: what is judged is kept",
+        )
+
+
+def _assemble(
+    book: Journal, plans: list[QueryPlan], snapshot: Snapshot, wording: str, config: JudgeConfig
+) -> JudgedRun:
+    judged: list[tuple[str, str, int, str, str]] = []
+    shown_twice: list[tuple[str, str, int, int]] = []
+    failed: dict[str, FailureKind] = {}
+    notes: Counter[str] = Counter()
+    fingerprints: set[str] = set()
+    for plan in plans:
+        query_id = plan.query.query_id
+        first: dict[str, int] = {}
+        second: dict[str, int] = {}
+        for call in plan.calls:
+            record = _record_of(book, plan, call)
+            if record is None:
+                lost = book.failure(query_id, call.digest)
+                failed[query_id] = lost.failure if lost is not None and lost.failure is not None else "incomplete"
+                break
+            first.update(record.grades)
+            second.update(record.repeats)
+            fingerprints.add(record.system_fingerprint)
+            notes.update(record.caveats)
+        else:
+            judged += [(query_id, d, first[shown], snapshot.label, wording) for d, shown in plan.same_text.items()]
+            shown_twice += [(query_id, document, first[document], grade) for document, grade in second.items()]
+    caveats = [f"{text} ({count} calls)" for text, count in sorted(notes.items())]
+    if snapshot.snapshot is None:
+        caveats.append("the model is not pinned: the server tells no dated name for it, nothing here may be published")
+    if len(fingerprints) > 1:
+        caveats.append(f"the server changed its configuration during the run: {', '.join(sorted(fingerprints))}")
+    if not book.spent.reported:
+        caveats.append("the server told no usage for some calls: tokens and cost are upper bounds")
+    return JudgedRun(
+        snapshot=snapshot,
+        prompt_hash=wording,
+        judgments=pl.DataFrame(judged, schema=JUDGED_SCHEMA, orient="row"),
+        repeats=pl.DataFrame(shown_twice, schema=REPEAT_SCHEMA, orient="row"),
+        failed=failed,
+        usage=book.spent,
+        cost=book.spent.cost(config.prices),
+        currency=config.prices.currency if config.prices else None,
+        caveats=tuple(caveats),
+    )
