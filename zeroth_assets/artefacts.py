@@ -159,6 +159,32 @@ class ArtefactStore:
             )
         return payload
 
+    def local_path(self, artefact: str, partition: str | None = None) -> Path | None:
+        """Where the data file lies, to be memory-mapped; None where the store is not on this machine.
+
+        The bytes are **not** verified: compare them with the sidecar's sha256 before they are believed.
+
+        Raises:
+            ArtefactError: the artefact was never published.
+        """
+        sidecar = self.require(artefact, partition)
+        return Path(self._data_path(sidecar)) if self._local else None
+
+    def stamp(self, artefact: str, partition: str | None = None) -> tuple[int | str, ...] | None:
+        """Changes whenever the artefact is published anew; None where there is none. Cheap on a local folder.
+
+        For caches: what was read under one stamp may be used again while the stamp is the same.
+        """
+        if not self._local:
+            sidecar = self.sidecar(artefact, partition)
+            return None if sidecar is None else (sidecar.sha256, sidecar.created_at)
+        try:
+            found = Path(self._sidecar_path(artefact, partition)).stat()
+        except FileNotFoundError:
+            return None
+        # A sidecar is replaced by renaming another file over it.
+        return (found.st_ino, found.st_mtime_ns, found.st_size)
+
     def read_frame(self, artefact: str, partition: str | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """The artefact as a Polars frame. Raises as `read_bytes`."""
         return pl.read_parquet(io.BytesIO(self.read_bytes(artefact, partition)), columns=columns)

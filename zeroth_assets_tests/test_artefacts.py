@@ -202,3 +202,23 @@ def test_a_folder_that_is_there_keeps_the_mode_that_its_owner_gave_it(tmp_path: 
     (tmp_path / "artefacts").chmod(0o750)
     ArtefactStore(tmp_path / "artefacts").write_frame(FRAME, "chunks", "rfc-tls", **ABOUT)
     assert stat.S_IMODE((tmp_path / "artefacts").stat().st_mode) == 0o750
+
+
+def test_a_local_artefact_can_be_mapped_and_its_stamp_changes_with_every_publication(store: ArtefactStore) -> None:
+    assert store.stamp("blob") is None
+    published = {}
+    for payload in (b"one", b"two", b"one"):
+        store.write_bytes(payload, ".bin", "blob", describes="d", code_version="1", code="c", rows=1)
+        path = store.local_path("blob")
+        assert path is not None
+        assert path.read_bytes() == payload
+        published[store.stamp("blob")] = payload
+    assert len(published) == 3
+    assert store.stamp("blob") == store.stamp("blob")
+
+
+def test_an_artefact_that_lies_elsewhere_has_no_local_path() -> None:
+    store = ArtefactStore("memory://stamps")
+    store.write_bytes(b"one", ".bin", "blob", describes="d", code_version="1", code="c", rows=1)
+    assert store.local_path("blob") is None
+    assert store.stamp("blob") is not None

@@ -47,7 +47,8 @@ class StageResult:
     """What one stage found, best first.
 
     `seconds` has one entry per part of the stage (planning apart from execution where it is known); `plan` names the
-    plan node or path that answered; `degraded` says why a stage gave less than it should, or is None.
+    plan node or path that answered; `degraded` says why a stage gave less than it should, or is None. `counts` holds
+    what the stage counted on its way (rows dropped, tenants opened), by name.
     """
 
     stage: str
@@ -56,3 +57,4 @@ class StageResult:
     seconds: Mapping[str, float] = field(default_factory=dict)
     plan: str | None = None
     degraded: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
