@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from zeroth_assets.errors import QueryError
+from zeroth_assets.errors import MeasurementError, QueryError
 from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.dense_route import Limits, Path
 from zeroth_assets.search.model import StageResult
+from zeroth_assets.search.path_costs import measure_path_costs
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.read import read_vectors
 from zeroth_assets.store.registry import find_chunk_set
@@ -355,3 +358,33 @@ def test_nothing_of_a_principal_outlives_the_query(filled: Database, dense: Dens
         settings = connection.execute("select current_setting('enable_seqscan'), current_setting('enable_sort')")
         assert (row, settings.fetchone()) == ((0,), ("on", "on"))
         connection.rollback()
+
+
+def test_measured_costs_choose_a_path_and_are_said_to(filled: Database) -> None:
+    seen: list[tuple[int, int]] = []
+    costs = measure_path_costs(
+        filled,
+        CHUNK_SET,
+        queries=QUERIES[:5],
+        measured_at=datetime(2026, 1, 1, tzinfo=UTC),
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert [p.rows for p in costs.sizes] == sorted(SIZES.values())
+    assert costs.widths[-1].share == 1.0
+    assert seen[-1][0] == seen[-1][1]
+    assert costs.sizes[-1].recall is not None
+    assert costs.sizes[-1].recall >= 0.99
+    with DenseRetriever(filled, CHUNK_SET, fingerprint_digest=PRINT, costs=costs) as dense:
+        assert "measured costs" in str(dense.search("all", _UNIT, 10).plan)
+        assert recall(filled, dense, "all") >= 0.99
+    other = dataclasses.replace(costs, fingerprint_digest="print-9")
+    with DenseRetriever(filled, CHUNK_SET, fingerprint_digest=PRINT, costs=other) as dense:
+        assert "of another index" in str(dense.search("all", _UNIT, 10).plan)
+
+
+def test_costs_of_nothing_cannot_be_measured(filled: Database) -> None:
+    when = datetime(2026, 1, 1, tzinfo=UTC)
+    with pytest.raises(MeasurementError, match="sees no tenant"):
+        measure_path_costs(filled, CHUNK_SET, queries=QUERIES, measured_at=when, principal="nobody-we-know")
+    with pytest.raises(MeasurementError, match="cannot be measured"):
+        measure_path_costs(filled, CHUNK_SET, queries=QUERIES[:0], measured_at=when)
