@@ -56,6 +56,11 @@ class ChunkSet:
         """The partitioned parent, the one name that a query may use."""
         return sql.Identifier("zeroth", f"chunk_{self.chunk_set_id}")
 
+    @property
+    def shared(self) -> sql.Identifier:
+        """The unpartitioned copy under one index, if there is one: see `store.shared`."""
+        return sql.Identifier("zeroth", f"shared_{self.chunk_set_id}")
+
     def partition(self, tenant_id: int) -> sql.Identifier:
         """A tenant's partition; only its owner can name it."""
         return sql.Identifier("zeroth", f"chunk_{self.chunk_set_id}_t{tenant_id}")

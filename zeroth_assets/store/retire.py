@@ -22,6 +22,7 @@ from zeroth_assets.store.connect import Database
 from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.locks import locked
 from zeroth_assets.store.registry import ChunkSet, check_tenant_key, chunk_sets
+from zeroth_assets.store.shared_state import shared_sets
 
 _POSTPONED = (
     psycopg.errors.LockNotAvailable,
@@ -53,7 +54,9 @@ class SweepReport:
 def retire_tenant(
     db: Database, tenant_key: str, *, lock_wait_seconds: float = 600.0, sweep_wait_seconds: float = 10.0
 ) -> RetireReport:
-    """Remove a tenant: rows of every chunk set, grants, builds, registration, and its partitions once they can go.
+    """Remove a tenant: rows of every chunk set, its copies in shared tables among them, grants, builds, registration.
+
+    Its partitions go once they can.
 
     From the commit of the first step, no new statement sees anything of the tenant. A load of the same key afterwards
     registers a new tenant.
@@ -86,6 +89,10 @@ def retire_tenant(
             ).rowcount
             for chunk_set in chunk_sets(connection)
         )
+        for chunk_set in shared_sets(connection):
+            connection.execute(
+                sql.SQL("delete from {} where tenant_id = {}").format(chunk_set.shared, sql.Literal(tenant_id))
+            )
         connection.execute("select zeroth.unregister_tenant(%s)", (tenant_id,))
         connection.commit()
         seconds = time.perf_counter() - began

@@ -31,7 +31,15 @@ def vacuum_partition(db: Database, target: ChunkSet, tenant_id: int) -> int:
     Raises:
         psycopg.Error: it could not be run, as when the partition is gone or a lock was not had.
     """
-    partition = target.partition(tenant_id)
+    return vacuum_table(db, target.partition(tenant_id))
+
+
+def vacuum_table(db: Database, table: sql.Identifier) -> int:
+    """The same of any one table of ours, named with its schema.
+
+    Raises:
+        psycopg.Error: as `vacuum_partition`.
+    """
     messages: list[str] = []
 
     def keep(notice: Diagnostic) -> None:
@@ -42,13 +50,13 @@ def vacuum_partition(db: Database, target: ChunkSet, tenant_id: int) -> int:
         connection.autocommit = True
         connection.add_notice_handler(keep)
         # INDEX_CLEANUP ON: by default few dead rows are left in the index.
-        connection.execute(sql.SQL("vacuum (verbose, index_cleanup on, truncate off) {}").format(partition))
-        name = partition.as_string(connection).replace('"', "")
+        connection.execute(sql.SQL("vacuum (verbose, index_cleanup on, truncate off) {}").format(table))
+        name = table.as_string(connection).replace('"', "")
         dead = dead_rows_told(messages, name)
         if dead is None:
             row = connection.execute("select pg_stat_get_dead_tuples(%s::regclass)", (name,)).fetchone()
             dead = int(row[0]) if row is not None else 0
-        connection.execute(sql.SQL("analyze {}").format(partition))
+        connection.execute(sql.SQL("analyze {}").format(table))
     return dead
 
 
