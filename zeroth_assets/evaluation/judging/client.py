@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -228,8 +229,8 @@ def _remedy(status: int) -> str:
 
 def _checked_url(url: str) -> str:
     try:
-        parsed = httpx.URL(url.strip())
-    except httpx.InvalidURL:
+        parsed = httpx.URL(urlsplit(url.strip()).geturl())
+    except (httpx.InvalidURL, ValueError):
         parsed = httpx.URL("")
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query or parsed.fragment:
         raise JudgeError(
