@@ -1,4 +1,4 @@
-"""Partitions: what belongs here is the two partition sets of the graph and the mapping between them.
+"""Partitions: what belongs here is the partition sets of the graph, the mapping between them, and their keys.
 
 Sources are known beforehand; tenants are registered when `tenant_assignments` is materialised. Dagster has no built-in
 mapping from a source to its tenants, so edges across the two name `AllPartitionMapping`; which of a source's documents
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dagster as dg
 
+from zeroth_assets.artefacts import check_partition_key
+from zeroth_assets.errors import TenantError
 from zeroth_assets.settings import SOURCES
 
 TENANT_PARTITIONS = "tenant"
@@ -30,3 +32,30 @@ def register_tenants(instance: dg.DagsterInstance, keys: tuple[str, ...]) -> tup
     for key in sorted(registered - wanted):
         instance.delete_dynamic_partition(TENANT_PARTITIONS, key)
     return wanted - registered, registered - wanted
+
+
+def dagster_key(partition: str | None) -> str | None:
+    """A partition as Dagster spells it."""
+    return partition
+
+
+def check_partition(
+    asset: str, definition: dg.PartitionsDefinition[str] | None, partition: str | None, instance: dg.DagsterInstance
+) -> None:
+    """Refuse a partition key that breaks the rule, is unknown, or is missing.
+
+    Raises:
+        ArtefactError: it breaks the rule.
+        TenantError: the asset has no such partition, or has none, or needs one.
+    """
+    if partition is not None:
+        check_partition_key(partition)
+    keys = definition.get_partition_keys(dynamic_partitions_store=instance) if definition else ()
+    if (definition is None and partition is None) or partition in keys:
+        return
+    raise TenantError(
+        f"Partition {partition!r} is none of {asset}'s" if partition else f"{asset} has partitions",
+        expected=f"one of {', '.join(keys[:8])}" + (" ..." if len(keys) > 8 else "") if keys else "no partition",
+        found=repr(partition),
+        remedy="list tenants with `zeroth corpus tenants`; sources are sec, cuad and rfc",
+    )

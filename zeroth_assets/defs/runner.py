@@ -1,7 +1,8 @@
 """The runner: what belongs here is carrying out a plan as Dagster runs, in one warm process.
 
-One run cannot span two partition sets, so the order is: unpartitioned, a run per source, unpartitioned over the
-sources, a run per tenant. Nothing stale means no run. One tenant's failure leaves the others standing.
+One run cannot span two partition sets, so the plan is a row of phases (`planning.PHASES`): unpartitioned, a run per
+source, unpartitioned over the sources, a run per tenant, then what stands on all tenants. Nothing stale means no run.
+One tenant's failure leaves the others standing; what stands on all tenants is made of those that there are.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ import dagster as dg
 import polars as pl
 from filelock import FileLock, Timeout
 
-from zeroth_assets.artefacts import check_partition_key
 from zeroth_assets.defs.instance import PROCESS_TAG, close_orphans, open_instance, this_process
 from zeroth_assets.defs.outcome import Outcome, RunOutcome, Watcher, error_class, first_error
-from zeroth_assets.defs.partitions import register_tenants
+from zeroth_assets.defs.partitions import check_partition, dagster_key, register_tenants
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import ArtefactError, SettingsError, TenantError
-from zeroth_assets.planning import CORPUS_ASSETS, PLAIN_ASSETS, SOURCE_ASSETS, tenant_assets
+from zeroth_assets.planning import PHASES, SOURCE_ASSETS, Phase, tenant_assets
 from zeroth_assets.settings import SOURCES
 from zeroth_assets.store.migrate import claim_corpus
 from zeroth_assets.store.registry import list_tenants
@@ -39,8 +39,11 @@ class Runner:
         self._outcome = Outcome()
         self._instance: dg.DagsterInstance | None = None
 
-    def materialize(self, tenants: Sequence[str] = (), sources: Sequence[str] = ()) -> Outcome:
+    def materialize(self, tenants: Sequence[str] = (), sources: Sequence[str] = (), *, fan_ins: bool = True) -> Outcome:
         """Bring everything up to date, or what `tenants` and `sources` need.
+
+        Narrowed or not, what stands on all tenants is made of the tenants that there are, unless `fan_ins` is False:
+        it and all after it is then left out.
 
         Raises:
             SettingsError: a source that there is not, or a home that cannot be written.
@@ -50,13 +53,20 @@ class Runner:
         wanted = _known_sources(sources) or sources_of(tenants)
         with self._alone():
             self._prepare()
-            self._stage(PLAIN_ASSETS, [None])
-            self._stage(SOURCE_ASSETS, [s for s in wanted if self._has_source(s)])
-            self._outcome.missing = self._missing(wanted)
-            self._stage(CORPUS_ASSETS, [None])
-            self._tell_pending_folding()
-            self._retire(wanted)
-            self._stage(tenant_assets(), self._tenants(tenants, wanted), required=False)
+            for phase in PHASES:
+                if phase.over_tenants and not self._has_tenants(fan_ins):
+                    break
+                match phase.partitioned_by:
+                    case "source":
+                        self._phase(phase, [s for s in wanted if self._has_source(s)])
+                        self._outcome.missing = self._missing(wanted)
+                    case "tenant":
+                        self._phase(phase, self._tenants(tenants, wanted))
+                    case None:
+                        self._phase(phase, [None])
+                if phase.name == "corpus":
+                    self._tell_pending_folding()
+                    self._retire(wanted)
         return self._outcome
 
     def materialize_named(
@@ -87,7 +97,7 @@ class Runner:
         started = time.monotonic()
         result = self._job.execute_in_process(
             instance=self._instance,
-            partition_key=partition,
+            partition_key=dagster_key(partition),
             asset_selection=[dg.AssetKey(a) for a in assets],
             raise_on_error=False,
             # The console is the watcher's; the instance has every event.
@@ -108,23 +118,10 @@ class Runner:
         return outcome
 
     def _check_partition(self, assets: Sequence[str], partition: str | None) -> None:
-        """Refuse a partition key that breaks the rule, is unknown, or does not fit all of the assets."""
         assert self._instance is not None
-        if partition is not None:
-            check_partition_key(partition)
         for asset in assets:
             definition = self._job.asset_layer.asset_graph.get(dg.AssetKey(asset)).partitions_def
-            keys = definition.get_partition_keys(dynamic_partitions_store=self._instance) if definition else ()
-            if (definition is None and partition is None) or partition in keys:
-                continue
-            raise TenantError(
-                f"Partition {partition!r} is none of {asset}'s" if partition else f"{asset} has partitions",
-                expected=f"one of {', '.join(keys[:8])}" + (" ..." if len(keys) > 8 else "")
-                if keys
-                else "no partition",
-                found=repr(partition),
-                remedy="list tenants with `zeroth corpus tenants`; sources are sec, cuad and rfc",
-            )
+            check_partition(asset, definition, partition, self._instance)
 
     def _prepare(self) -> None:
         settings, database = self._project.settings, self._project.database
@@ -136,21 +133,35 @@ class Runner:
         for run_id in self._outcome.closed_runs:
             self._watcher.message(f"run {run_id[:8]} was left by a process that is gone: marked failed")
 
-    def _stage(self, assets: Sequence[str], partitions: Sequence[str | None], required: bool = True) -> None:
-        planner = self._project.planner()
-        todo = [(p, planner.stale(assets, p)) for p in partitions]
+    def _phase(self, phase: Phase, partitions: Sequence[str | None]) -> None:
+        planner, assets = self._project.planner(), phase.assets
+        # What failed in an earlier phase has told why; nothing is made on top of it.
+        failed = {run.partition for run in self._outcome.failed if run.partition is not None}
+        todo = [(p, planner.stale(assets, p)) for p in partitions if p not in failed]
         self._outcome.fresh += sum(len(assets) - len(stale) for _, stale in todo)
         todo = [(p, stale) for p, stale in todo if stale]
         for number, (partition, stale) in enumerate(todo, start=1):
             self._watcher.started(partition or ", ".join(stale), stale, number, len(todo))
             self.run(stale, partition)
-        if todo and not any(run.succeeded for run in self._outcome.runs[-len(todo) :]) and required:
+        if phase.required and todo and not any(run.succeeded for run in self._outcome.runs[-len(todo) :]):
             last = self._outcome.runs[-1]
             raise error_class(last.error_type)(
                 f"{', '.join(last.assets)} could not be made, and all else stands on it",
                 found=last.error or "see the run",
                 remedy="mend the cause and run the same command again",
             )
+
+    def _has_tenants(self, fan_ins: bool) -> bool:
+        """Whether what stands on all tenants is to be made; tells why where it is not."""
+        if not fan_ins:
+            self._watcher.message("what stands on all tenants is left out; it stays as it was")
+            return False
+        planner = self._project.planner()
+        first = tenant_assets()[0]
+        made = planner.tenants_with(first)
+        if not made:
+            self._watcher.message("no tenant could be made: what stands on all tenants is left out")
+        return bool(made)
 
     def _has_source(self, source: str) -> bool:
         """Whether the manifest names the source, or did: what was made of it then must not stand for ever."""
