@@ -67,12 +67,8 @@ class Encoder:
             return np.zeros((0, self.dimension), dtype=np.float32)
         encodings = self.tokenizer.encode(texts)
         self._refuse_too_long(encodings)
-        with self._lock:
-            if self._engine is None:
-                self._engine = self._load()
-            engine = self._engine
         return run_engine(
-            engine, encodings, self.dimension, batch, self.max_tokens, progress, pad_id_of(self.tokenizer)
+            self.loaded(), encodings, self.dimension, batch, self.max_tokens, progress, pad_id_of(self.tokenizer)
         )
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
@@ -82,6 +78,13 @@ class Encoder:
             EmbeddingError: a query with its prefix has more tokens than `max_tokens`.
         """
         return self.encode([self.query_prefix + text for text in texts], progress)
+
+    def loaded(self) -> Engine:
+        """The engine, loaded now if no text has come yet."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._load()
+            return self._engine
 
     def _refuse_too_long(self, encodings: Sequence[Encoding]) -> None:
         too_long = [(index, len(e)) for index, e in enumerate(encodings) if len(e) > self.max_tokens]

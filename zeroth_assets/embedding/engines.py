@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,14 @@ class Engine(Protocol):
 
     def run(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
         """Pooled vectors (len(rows), dimension) of each batch, in any order, not yet normalised."""
+
+
+@runtime_checkable
+class TokenEngine(Protocol):
+    """An engine that also gives what pooling would have pooled."""
+
+    def states(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
+        """The last hidden state of every token of each batch, (len(rows), length, dimension), in order."""
 
 
 def pool(hidden: FloatArray, mask: IntArray, pooling: Pooling) -> FloatArray:

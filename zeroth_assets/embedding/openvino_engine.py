@@ -21,6 +21,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zeroth_assets.embedding.engines import Batch, FloatArray, pool, usable_threads
 from zeroth_assets.embedding.models import ModelFiles
 from zeroth_assets.errors import EmbeddingError
@@ -110,11 +112,18 @@ class OpenVinoEngine:
                 for waiting in running:
                     waiting.cancel()
 
-    def _infer(self, batch: Batch) -> tuple[Batch, FloatArray]:
+    def states(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
+        """The last hidden state of every token of each batch, in order, one batch at a time."""
+        for batch in batches:
+            yield self._infer(batch, pooled=False)
+
+    def _infer(self, batch: Batch, *, pooled: bool = True) -> tuple[Batch, FloatArray]:
         request = self._requests.get()
         try:
             request.infer({"input_ids": batch.ids, "attention_mask": batch.mask}, share_inputs=True)
-            return batch, pool(request.get_output_tensor(0).data, batch.mask, self._pooling)
+            states = request.get_output_tensor(0).data
+            # A copy: the tensor is the request's own, and the next batch will overwrite it.
+            return batch, pool(states, batch.mask, self._pooling) if pooled else np.array(states, dtype=np.float32)
         finally:
             self._requests.put(request)
 

@@ -76,6 +76,11 @@ class TorchEngine:
 
     def run(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
         """Pooled vectors of each batch, in order."""
+        for batch, states in self.states(batches):
+            yield batch, pool(states, batch.mask, self._pooling)
+
+    def states(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
+        """The last hidden state of every token of each batch, in order."""
         import torch
 
         with _threads(self._threads):
@@ -86,7 +91,7 @@ class TorchEngine:
                         attention_mask=torch.from_numpy(batch.mask).to(self._device),
                     )[0]
                     state = np.asarray(hidden.float().cpu().numpy(), dtype=np.float32)
-                yield batch, pool(state, batch.mask, self._pooling)
+                yield batch, state
 
 
 @contextlib.contextmanager
