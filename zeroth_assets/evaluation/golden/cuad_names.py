@@ -37,8 +37,8 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _KIND_WORD: Final = re.compile(r"\b(?:agreement|contract|addendum|amendment|endorsement|lease|license)\b")
 _SMALL: Final = frozenset({"and", "of", "the", "for", "in", "to", "on", "by", "with", "de", "a"})
 _SHORT_WORDS: Final = frozenset(
-    ("AIR", "BAY", "BIG", "CAR", "DAY", "GAS", "ICE", "JIM", "LAW", "LEE", "LOS", "NET", "NEW", "OIL", "ONE", "RED")
-    + ("SAN", "SEA", "SKY", "SUN", "THE", "TOM", "TOP", "TWO")
+    {"AIR", "BAY", "BIG", "CAR", "DAY", "GAS", "ICE", "JIM", "LAW", "LEE", "LOS", "NET", "NEW", "OIL", "ONE", "RED"}
+    | {"SAN", "SEA", "SKY", "SUN", "THE", "TOM", "TOP", "TWO"}
 )
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June"),

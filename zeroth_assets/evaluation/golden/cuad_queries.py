@@ -24,7 +24,7 @@ from zeroth_assets.evaluation.golden.model import QUERY_SCHEMA, SCOPES, SPAN_SCH
 from zeroth_assets.evaluation.golden.spans import occurrences, span_row, trimmed
 from zeroth_assets.evaluation.golden.stratify import stratified, turn
 
-ABSENT = "the experts found no such clause in the named contract"
+ABSENT = "absent_from_document"  # the experts found no such clause in the named contract
 DRAFTER = "template over expert labels"
 VERIFIED = "labels by lawyers (CUAD v1); wording of the question not verified by a human"
 LEFT_OUT_SCHEMA = pl.Schema({"reason": pl.String, "unit": pl.String, "count": pl.Int64})

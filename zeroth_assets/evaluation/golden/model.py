@@ -25,7 +25,8 @@ SOURCES: Final = ("expert", "drafted", "imported")
 SPLITS: Final = ("calibration", "test")
 SCOPES: Final = ("corpus", "document")
 SETS: Final = ("core", "extended")
-NOT_PERMITTED: Final = "the answer lies where the asker may not look"
+NOT_PERMITTED: Final = "other_tenant"  # the answer lies where the asker may not look
+REASONS: Final = (NOT_PERMITTED, "absent_from_corpus", "absent_from_document", "false_premise")
 QUERY_PREFIX: Final = "q:"
 
 _QUERY_FIELDS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -133,6 +134,10 @@ def check_queries(queries: pl.DataFrame) -> pl.DataFrame:
         "a reason if and only if the query is not answerable",
         "answerable",
     )
+    unknown = queries.filter(
+        pl.col("unanswerable_reason").is_not_null() & ~pl.col("unanswerable_reason").is_in(REASONS)
+    )
+    _refuse(unknown, "has an unknown reason", " | ".join(REASONS), "unanswerable_reason")
     _refuse(queries.filter(pl.col("text").str.strip_chars() == ""), "has no text", "a question", "source")
     return queries.sort("query_id")
 
