@@ -27,7 +27,6 @@ from zeroth_assets.search.dense_route import PATHS, Limits, Path, Route, choose_
 from zeroth_assets.search.dense_sql import Hit, Statement, VisibleTenant
 from zeroth_assets.search.model import Candidate, Shortfall, ShortfallReason, StageResult
 from zeroth_assets.search.path_model import PathCosts
-from zeroth_assets.search.shared_index import SharedIndex, standing_shared_index
 from zeroth_assets.store.connect import Database, principal_session
 from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.registry import ChunkSet, find_chunk_set
@@ -115,18 +114,18 @@ class DenseRetriever:
             self._check_fingerprints(tenants)
             if not tenants:
                 return self._nothing(connection, k, began)
-            shared = standing_shared_index(connection, self._chunk_set) if path in (None, "shared") else None
+            shared = self._shared_stands(connection, tenants, path)
             route = choose_route(
                 tenants,
                 k,
                 costs=self._costs,
                 path=path,
-                shared_rows=None if shared is None else shared.rows,
+                shared=shared,
                 limits=self._limits,
                 unmeasured=self._unmeasured,
             )
             accessed = time.perf_counter()
-            search = _Search(self, connection, asked, k, predicate, shared)
+            search = _Search(self, connection, asked, k, predicate)
             result = search.along(route, tenants)
         ended = time.perf_counter()
         return StageResult(
@@ -158,6 +157,13 @@ class DenseRetriever:
     def limits(self) -> Limits:
         """What one query may cost at most."""
         return self._limits
+
+    def _shared_stands(
+        self, connection: psycopg.Connection[Any], tenants: tuple[VisibleTenant, ...], path: Path | None
+    ) -> bool:
+        """Asked where it could be taken: it holds just the live builds, under an index that is there."""
+        wanted = path == "shared" or (path is None and self._costs is not None and self._costs.has_shared)
+        return wanted and all(t.shared for t in tenants) and dense_sql.has_shared_index(connection, self._chunk_set)
 
     def _nothing(self, connection: psycopg.Connection[Any], k: int, began: float) -> StageResult:
         granted = dense_sql.may_read_any_tenant(connection)
@@ -220,10 +226,9 @@ class _Search:
         vector: NDArray[np.float32],
         k: int,
         predicate: bool,
-        shared: SharedIndex | None,
     ) -> None:
         self._retriever, self._connection = retriever, connection
-        self._vector, self._k, self._predicate, self._shared = vector, k, predicate, shared
+        self._vector, self._k, self._predicate = vector, k, predicate
 
     def along(self, route: Route, tenants: tuple[VisibleTenant, ...]) -> _Found:
         """Follow the route; where an index comes back short, scan exactly within the limits, or report it."""
@@ -253,7 +258,8 @@ class _Search:
         return hits
 
     def _walk(self, route: Route, parts: list[str], degraded: list[str]) -> list[Hit]:
-        table = self._shared.table if route.shared and self._shared else self._retriever.chunk_set.table
+        target = self._retriever.chunk_set
+        table = target.shared if route.shared else target.table
         # The shared table has nothing to prune, so there the predicate costs a comparison per row and gains nothing
         # but a second opinion on the policy.
         ids = [t.tenant_id for t in route.indexed] if self._predicate or route.exact else None
@@ -275,9 +281,9 @@ class _Search:
         if route.indexed:
             recorded = sum(t.rows for t in tenants)
             if recorded > self._retriever.limits.fallback_rows:
-                walked = self._shared.rows if route.shared and self._shared else max(t.rows for t in route.indexed)
-                bound = route.scan.max_scan_tuples
-                reason: ShortfallReason = "scan_bound_reached" if walked > bound else "index_exhausted"
+                # How many rows the shared table has is nothing that a principal may know.
+                bounded = route.shared or max(t.rows for t in route.indexed) > route.scan.max_scan_tuples
+                reason: ShortfallReason = "scan_bound_reached" if bounded else "index_exhausted"
                 return hits, Shortfall(self._k, len(hits), reason)
             parts.append(f"short by {self._k - len(hits)}, so scanned again")
             dense_sql.apply_settings(self._connection, dense_sql.SCAN_SETTINGS)

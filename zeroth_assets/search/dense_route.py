@@ -49,31 +49,31 @@ def choose_route(
     *,
     costs: PathCosts | None,
     path: Path | None,
-    shared_rows: int | None,
+    shared: bool,
     limits: Limits,
     unmeasured: str = "costs not measured, so conservative",
 ) -> Route:
-    """The route for a principal with these tenants. `path` overrules; without a shared index `shared_rows` is None.
+    """The route for a principal with these tenants. `path` overrules; `shared` is whether a shared index stands.
 
     Raises:
         QueryError: `path` is `shared` and none stands.
     """
     why = "asked for" if path not in (None, "partitions") else unmeasured if costs is None else "measured costs"
     if path == "shared":
-        if shared_rows is None:
+        if not shared:
             raise QueryError(
                 "There is no shared index to search",
                 expected="one that holds just the rows of the live builds",
                 found="none, or one of other builds",
                 remedy="build it anew, or leave the path to the retriever",
             )
-        return _shared(tenants, k, costs, shared_rows, limits, why)
+        return _shared(tenants, k, costs, limits, why)
     partitions = _partitions(tenants, k, costs, path, limits, why)
-    if path is None and costs is not None and shared_rows and k <= MAX_EF_SEARCH:
-        over_shared = costs.shared_ms(_share(tenants, shared_rows))
+    if path is None and costs is not None and shared and k <= MAX_EF_SEARCH:
+        over_shared = costs.shared_ms(costs.share(_rows(tenants)))
         over_partitions = costs.partitions_ms([t.rows for t in partitions.exact], [t.rows for t in partitions.indexed])
         if over_shared is not None and over_shared < over_partitions:
-            return _shared(tenants, k, costs, shared_rows, limits, why)
+            return _shared(tenants, k, costs, limits, why)
     return partitions
 
 
@@ -104,12 +104,10 @@ def _partitions(
     )
 
 
-def _shared(
-    tenants: Sequence[VisibleTenant], k: int, costs: PathCosts | None, shared_rows: int, limits: Limits, why: str
-) -> Route:
-    ef = UNMEASURED_EF_SEARCH if costs is None else costs.shared_ef_search(_share(tenants, shared_rows))
+def _shared(tenants: Sequence[VisibleTenant], k: int, costs: PathCosts | None, limits: Limits, why: str) -> Route:
+    ef = UNMEASURED_EF_SEARCH if costs is None else costs.shared_ef_search(costs.share(_rows(tenants)))
     return Route((), tuple(tenants), True, IndexScan(ef_search(k, ef), limits.shared_scan_tuples), why)
 
 
-def _share(tenants: Sequence[VisibleTenant], shared_rows: int) -> float:
-    return min(sum(t.rows for t in tenants) / max(shared_rows, 1), 1.0)
+def _rows(tenants: Sequence[VisibleTenant]) -> int:
+    return sum(t.rows for t in tenants)

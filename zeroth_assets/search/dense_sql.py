@@ -44,7 +44,8 @@ class Hit(NamedTuple):
 class VisibleTenant:
     """A tenant that the session's principal may read, and its live build in one chunk set.
 
-    `rows` is what the build recorded when it was loaded: good for choosing a path, not for counting.
+    `rows` is what the build recorded when it was loaded: good for choosing a path, not for counting. `shared`: the
+    shared table has the rows of this very build.
     """
 
     tenant_id: int
@@ -52,6 +53,7 @@ class VisibleTenant:
     fingerprint_digest: str
     index_build_id: int
     indexed: bool
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,10 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
 def visible_tenants(connection: psycopg.Connection[Any], chunk_set: ChunkSet) -> tuple[VisibleTenant, ...]:
     """Tenants that the session's principal may read and that have rows in `chunk_set`, asked now, under the policy."""
     rows = connection.execute(
-        "select tenant_id, row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw'"
-        " from zeroth.index_build where chunk_set_id = %s and status = 'live' order by tenant_id",
+        "select tenant_id, b.row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw',"
+        " p.tenant_id is not null"
+        " from zeroth.index_build b left join zeroth.shared_part p using (chunk_set_id, tenant_id, index_build_id)"
+        " where chunk_set_id = %s and status = 'live' order by tenant_id",
         (chunk_set.chunk_set_id,),
     ).fetchall()
     return tuple(VisibleTenant(*row) for row in rows)
@@ -115,6 +119,17 @@ def visible_tenants(connection: psycopg.Connection[Any], chunk_set: ChunkSet) ->
 def may_read_any_tenant(connection: psycopg.Connection[Any]) -> bool:
     """Whether the session's principal is granted any tenant at all."""
     row = connection.execute("select exists (select from zeroth.tenant)").fetchone()
+    return row is not None and bool(row[0])
+
+
+def has_shared_index(connection: psycopg.Connection[Any], chunk_set: ChunkSet) -> bool:
+    """Whether the shared table is there and has a valid HNSW over all of its rows."""
+    row = connection.execute(
+        "select exists (select from pg_catalog.pg_index x join pg_catalog.pg_class i on i.oid = x.indexrelid"
+        " join pg_catalog.pg_am a on a.oid = i.relam where x.indrelid = to_regclass(%s) and a.amname = 'hnsw'"
+        " and x.indpred is null and x.indisvalid and x.indisready)",
+        (f"zeroth.shared_{chunk_set.chunk_set_id}",),
+    ).fetchone()
     return row is not None and bool(row[0])
 
 

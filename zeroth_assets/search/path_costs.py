@@ -24,7 +24,6 @@ from zeroth_assets.search import dense_sql
 from zeroth_assets.search.dense_route import Limits, choose_route, ef_search
 from zeroth_assets.search.dense_sql import MAX_EF_SEARCH, Hit, IndexScan, VisibleTenant
 from zeroth_assets.search.path_model import PathCosts, SizePoint, WidthPoint, check_points
-from zeroth_assets.search.shared_index import SharedIndex, standing_shared_index
 from zeroth_assets.store.connect import Database, principal_session
 from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.registry import find_chunk_set
@@ -102,7 +101,8 @@ def measure_path_costs(
                 "measured_at": measured_at.isoformat(timespec="seconds"),
                 "server": _server(connection),
             }
-            shared = standing_shared_index(connection, target)
+            stands = dense_sql.has_shared_index(connection, target) and all(t.shared for t in tenants)
+            shared = target.shared if stands else None
         chosen = _spread(tenants, most_sizes)
         counts = sorted({min(n, len(tenants)) for n in widths if n <= len(tenants)} | {len(tenants)})
         meter = _Meter(connection, target.table, queries, k, target_recall, ladder, progress)
@@ -154,11 +154,11 @@ class _Meter:
         tenants: Sequence[VisibleTenant],
         every: Sequence[VisibleTenant],
         costs: PathCosts,
-        shared: SharedIndex | None,
+        shared: sql.Identifier | None,
         limits: Limits,
     ) -> WidthPoint:
         """Several tenants over their partitions, as the retriever would, and over the shared index."""
-        route = choose_route(tenants, self._k, costs=costs, path="partitions", shared_rows=None, limits=limits)
+        route = choose_route(tenants, self._k, costs=costs, path="partitions", shared=False, limits=limits)
         exact, indexed = [t.tenant_id for t in route.exact], [t.tenant_id for t in route.indexed]
 
         def over_partitions(query: NDArray[np.float32]) -> list[Hit]:
@@ -173,7 +173,7 @@ class _Meter:
         if shared is not None:
             dense_sql.apply_settings(self._connection, dense_sql.SCAN_SETTINGS)
             truth = [self._exact(ids, query) for query in self._queries] if indexed else found
-            ms, ef, recall = self._climb(shared.table, ids, truth, limits.shared_scan_tuples)
+            ms, ef, recall = self._climb(shared, ids, truth, limits.shared_scan_tuples)
         self._step()
         rows = sum(t.rows for t in tenants)
         return WidthPoint(len(tenants), rows, rows / sum(t.rows for t in every), partitions_ms, ms, ef, recall)

@@ -71,6 +71,20 @@ class PathCosts:
         mine = (self.chunk_set, self.dimension)
         return mine == (chunk_set, dimension) and fingerprint_digest in (None, self.fingerprint_digest)
 
+    @property
+    def rows(self) -> int:
+        """Of all tenants together when it was measured; no querying role can read that now."""
+        return max((p.rows for p in self.widths), default=0)
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether any point of the shared index counts."""
+        return any(p.shared_ms is not None and self._reached(p.shared_recall) for p in self.widths)
+
+    def share(self, rows: int) -> float:
+        """Of all rows."""
+        return min(rows / self.rows, 1.0) if self.rows else 1.0
+
     def exact_ms(self, rows: int) -> float:
         """Exact scan of one partition: a line through the measured points."""
         offset, slope = self._exact_line()

@@ -20,6 +20,7 @@ from zeroth_assets.search.path_costs import measure_path_costs
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.read import read_vectors
 from zeroth_assets.store.registry import find_chunk_set
+from zeroth_assets.store.shared import load_shared
 from zeroth_assets_tests.store.builders import CHUNK_SET, load, make_chunks, prepared, tenant_id_of
 
 DIMENSION = 24
@@ -388,3 +389,66 @@ def test_costs_of_nothing_cannot_be_measured(filled: Database) -> None:
         measure_path_costs(filled, CHUNK_SET, queries=QUERIES, measured_at=when, principal="nobody-we-know")
     with pytest.raises(MeasurementError, match="cannot be measured"):
         measure_path_costs(filled, CHUNK_SET, queries=QUERIES[:0], measured_at=when)
+
+
+@pytest.fixture(scope="module")
+def with_shared(filled: Database) -> Database:
+    load_shared(filled, CHUNK_SET)
+    return filled
+
+
+@pytest.mark.parametrize("principal", ["all", "three", "rfc-medium"])
+@pytest.mark.parametrize("predicate", [True, False])
+def test_the_shared_index_gives_k_rows_to_wide_and_to_narrow_principals(
+    with_shared: Database, dense: DenseRetriever, principal: str, predicate: bool
+) -> None:
+    found = []
+    for query in QUERIES:
+        result = dense.search(principal, query, 10, path="shared", predicate=predicate)
+        assert len(result.candidates) == 10
+        assert "the shared index" in str(result.plan)
+        assert "Index Scan by distance" in str(result.plan)
+        scores = [c.score for c in result.candidates]
+        assert scores == sorted(scores, reverse=True)
+        found.append(len(set(ids(result)) & set(truth(with_shared, principal, query, 10))) / 10)
+    assert np.mean(found) >= 0.99
+
+
+def test_rows_that_no_bounded_walk_reaches_are_scanned_in_their_partitions_or_reported(with_shared: Database) -> None:
+    asked: dict[str, Any] = {"fingerprint_digest": PRINT}
+    far = -np.mean(read_vectors(with_shared, CHUNK_SET, "rfc-small", DIMENSION).vectors, axis=0)
+    far = np.asarray(far / np.linalg.norm(far), dtype=np.float32)
+    with DenseRetriever(with_shared, CHUNK_SET, **asked, limits=Limits(shared_scan_tuples=1)) as dense:
+        result = dense.search("rfc-small", far, 5, path="shared")
+        assert ids(result) == truth(with_shared, "rfc-small", far, 5)
+        assert "scanned again" in str(result.plan)
+    with DenseRetriever(with_shared, CHUNK_SET, **asked, limits=Limits(1, 1, 0)) as dense:
+        result = dense.search("rfc-small", far, 5, path="shared")
+        assert len(result.candidates) < 5
+        assert result.shortfall is not None
+        assert result.shortfall.reason == "scan_bound_reached"
+
+
+def test_a_shared_index_of_former_builds_is_not_taken(fresh_database: Database) -> None:
+    db = prepared(fresh_database, DIMENSION)
+    for seed, tenant in enumerate(("rfc-a", "rfc-b")):
+        fill(db, tenant, range(300), unit_vectors(300, seed))
+    load_shared(db, CHUNK_SET)
+    when = datetime(2026, 1, 1, tzinfo=UTC)
+    costs = measure_path_costs(db, CHUNK_SET, queries=QUERIES[:3], measured_at=when)
+    assert costs.has_shared
+    cheap = tuple(dataclasses.replace(p, shared_ms=1e-6) for p in costs.widths)
+    with DenseRetriever(
+        db, CHUNK_SET, fingerprint_digest=PRINT, costs=dataclasses.replace(costs, widths=cheap)
+    ) as dense:
+        assert "the shared index" in str(dense.search("all", _UNIT, 10).plan)
+        gone = truth(db, "rfc-b", _UNIT, 10)
+        kept = [n for n, i in enumerate(make_chunks(range(300), document="doc:rfc-b")["chunk_id"]) if i not in gone]
+        fill(db, "rfc-b", kept, unit_vectors(300, 1)[kept])
+        after = dense.search("all", _UNIT, 10)
+        assert "the shared index" not in str(after.plan)
+        assert not set(gone) & set(ids(after))
+        with pytest.raises(QueryError, match="no shared index"):
+            dense.search("all", _UNIT, 10, path="shared")
+        # Whoever may not see the tenant that changed is still served by it.
+        assert "the shared index" in str(dense.search("rfc-a", _UNIT, 10, path="shared").plan)

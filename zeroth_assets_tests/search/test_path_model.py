@@ -74,8 +74,8 @@ def test_costs_hold_for_their_own_index_alone() -> None:
     assert not COSTS.holds_for("fixed_512", 8, "print-2")
 
 
-def route(rows: tuple[int, ...], k: int = 10, costs: PathCosts | None = COSTS, shared: int | None = None):  # type: ignore[no-untyped-def]
-    return choose_route(tenants(*rows), k, costs=costs, path=None, shared_rows=shared, limits=Limits())
+def route(rows: tuple[int, ...], k: int = 10, costs: PathCosts | None = COSTS, shared: bool = False):  # type: ignore[no-untyped-def]
+    return choose_route(tenants(*rows), k, costs=costs, path=None, shared=shared, limits=Limits())
 
 
 def test_small_tenants_are_scanned_and_large_ones_walked() -> None:
@@ -92,22 +92,20 @@ def test_ef_search_is_twice_k_at_least_and_beyond_pgvectors_limit_all_is_scanned
 
 
 def test_a_tenant_without_an_index_is_scanned_whatever_its_size() -> None:
-    chosen = choose_route(
-        tenants(50_000, indexed=False), 10, costs=COSTS, path="hnsw", shared_rows=None, limits=Limits()
-    )
+    chosen = choose_route(tenants(50_000, indexed=False), 10, costs=COSTS, path="hnsw", shared=False, limits=Limits())
     assert not chosen.indexed
 
 
 def test_a_wide_principal_takes_the_shared_index_and_a_narrow_one_does_not() -> None:
-    assert route((200,) * 100, shared=20_000).shared
-    assert not route((200,) * 2, shared=20_000).shared
-    assert not route((200,) * 100, shared=None).shared
-    assert not route((200,) * 100, costs=None, shared=20_000).shared
+    assert route((200,) * 100, shared=True).shared
+    assert not route((200,) * 2, shared=True).shared
+    assert not route((200,) * 100, shared=False).shared
+    assert not route((200,) * 100, costs=None, shared=True).shared
 
 
 def test_a_shared_index_that_does_not_stand_cannot_be_asked_for() -> None:
     with pytest.raises(QueryError, match="shared index"):
-        choose_route(tenants(5), 10, costs=None, path="shared", shared_rows=None, limits=Limits())
+        choose_route(tenants(5), 10, costs=None, path="shared", shared=False, limits=Limits())
 
 
 def test_points_that_no_model_can_stand_on_are_refused() -> None:
