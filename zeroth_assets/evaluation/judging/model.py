@@ -260,3 +260,10 @@ class JudgedRun:
     def complete(self) -> bool:
         """Whether every query of the pool is judged."""
         return not self.failed
+
+
+def are_grades(column: pl.Series) -> bool:
+    """Whether every value is a whole number from 0 to 3, none of them missing."""
+    if column.is_empty():
+        return True
+    return column.dtype.is_integer() and column.is_between(GRADES[0], GRADES[-1]).fill_null(value=False).all()
