@@ -14,6 +14,7 @@ from typing import Any, Self
 import psycopg
 
 from zeroth_assets.search.connections import Connections
+from zeroth_assets.store import acl
 from zeroth_assets.store.connect import Database, principal_session
 from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.registry import ChunkSet, find_chunk_set
@@ -65,6 +66,12 @@ class Sessions:
 
 
 def permitted(connection: psycopg.Connection[Any]) -> dict[str, int]:
-    """Tenant key to tenant id of every tenant that the session's principal may see, by the policy alone."""
-    rows = connection.execute("select tenant_key, tenant_id from zeroth.tenant order by tenant_key").fetchall()
-    return {str(key): int(tenant_id) for key, tenant_id in rows}
+    """Tenant key to tenant id of every tenant that the session's principal may see; none if all were revoked.
+
+    Raises:
+        UnknownPrincipalError: the principal was never granted anything, which is a mistake and no lack of evidence.
+    """
+    try:
+        return acl.permitted(connection)
+    except acl.NoTenantError:
+        return {}

@@ -137,20 +137,3 @@ def text_of(chunk_id: int) -> str:
             if row["chunk_id"] == chunk_id:
                 return str(row["text"])
     raise KeyError(chunk_id)
-
-
-def revoke(db: Database, principal: str, tenant: str) -> None:
-    """Take a grant away."""
-    with db.admin() as connection:
-        connection.execute(
-            "delete from zeroth_acl.grant_ where principal = %s and tenant_id = %s",
-            (principal, tenant_ids(db)[tenant]),
-        )
-
-
-def grant(db: Database, principal: str, tenant: str) -> None:
-    """Give a grant."""
-    with db.admin() as connection:
-        connection.execute(
-            "insert into zeroth_acl.grant_ (principal, tenant_id) values (%s, %s)", (principal, tenant_ids(db)[tenant])
-        )

@@ -13,15 +13,14 @@ from zeroth_assets.search.lexical import LexicalRetriever
 from zeroth_assets.search.reconcile import reconcile
 from zeroth_assets.search.sessions import Sessions
 from zeroth_assets.search.shelf import artefact_name
+from zeroth_assets.store.acl import UnknownPrincipalError, grant, revoke
 from zeroth_assets.store.connect import Database
 from zeroth_assets_tests.search.corpus import (
     CHUNK_SET,
     chunks_of,
     filled,
-    grant,
     post,
     put,
-    revoke,
     tenant_ids,
     text_of,
 )
@@ -58,21 +57,23 @@ def test_another_tenants_words_never_move_my_scores(
     assert lexical.search("all", "royalty agreement notice").candidates[0].tenant_id != before[0].tenant_id
 
 
-def test_an_unknown_principal_opens_no_postings(lexical: LexicalRetriever) -> None:
-    nothing = lexical.search("nobody", "idle timeout")
-    assert nothing.candidates == ()
-    assert nothing.counts["tenants"] == 0
-    assert nothing.shortfall is not None
-    assert nothing.shortfall.reason == "no_tenant"
+def test_an_unknown_principal_is_an_error_and_no_lack_of_evidence(lexical: LexicalRetriever) -> None:
+    with pytest.raises(UnknownPrincipalError, match="nobody"):
+        lexical.search("nobody", "idle timeout")
 
 
 def test_a_revoked_grant_is_gone_for_the_next_query_caches_included(
     module_database: Database, lexical: LexicalRetriever
 ) -> None:
-    grant(module_database, "reader", "rfc-quic")
-    assert len(lexical.search("reader", "idle timeout").candidates) == 3
-    revoke(module_database, "reader", "rfc-quic")
-    assert lexical.search("reader", "idle timeout").candidates == ()
+    grant(module_database, "reader", ["rfc-quic", "sec-acme"])
+    assert len(lexical.search("reader", "idle timeout").candidates) == 4
+    revoke(module_database, "reader", ["rfc-quic"])
+    assert len(lexical.search("reader", "idle timeout").candidates) == 1
+    revoke(module_database, "reader")
+    nothing = lexical.search("reader", "idle timeout")
+    assert nothing.candidates == ()
+    assert nothing.shortfall is not None
+    assert nothing.shortfall.reason == "no_tenant"
 
 
 def test_a_hit_whose_chunk_is_not_there_any_more_is_dropped_and_counted(
