@@ -17,7 +17,7 @@ for _category in ("BetaWarning", "PreviewWarning"):
     if _known is not None:
         warnings.filterwarnings("ignore", category=_known, module=r"zeroth_assets\..*")
 
-from zeroth_assets.defs import chunks, corpus, embeddings, evaluation, index, schedules, tenants  # noqa: E402
+from zeroth_assets.defs import chunks, corpus, embeddings, evaluation, index, lexical, schedules, tenants  # noqa: E402
 from zeroth_assets.defs.resources import Project  # noqa: E402
 
 
@@ -30,6 +30,7 @@ def build_defs(*, resource_overrides: Mapping[str, Any] | None = None) -> dg.Def
             *chunks.assets,
             *embeddings.assets,
             *index.assets,
+            *lexical.assets,
             *evaluation.assets,
         ],
         jobs=[schedules.refresh],

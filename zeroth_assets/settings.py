@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: int | None = Field(default=None, ge=1, description="CPU threads of the encoder. Default: all.")
 
+    analyser: Literal["compound", "compound-s", "exact"] = Field(
+        default="compound", description="What cuts text into terms for BM25; compound-s takes plurals as singulars."
+    )
     hnsw_m: int = Field(default=16, ge=2, le=100)
     hnsw_ef_construction: int = Field(default=64, ge=4, le=1000)
     ann_queries: int = Field(default=50, ge=10, description="Sampled queries per tenant.")

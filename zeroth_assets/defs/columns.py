@@ -68,6 +68,15 @@ COLUMNS: Mapping[str, str] = {
     "section_path": "Headings from the outermost in, joined by ` > `.",
     "token_count": "Tokens that the encoder reads, special tokens included.",
     "vector": "Unit vector; row i belongs to chunk i of the same chunk set and tenant.",
+    # postings
+    "chunk_ids": "Chunk ids, ascending; the other arrays number chunks by their place here.",
+    "lengths": "Terms of each chunk.",
+    "hashes": "Hash of each term, ascending: a term is found by binary search.",
+    "spellings": "All terms in UTF-8, one after another.",
+    "spelling_ends": "Where each term's spelling ends.",
+    "starts": "Where each term's entries start in `chunks` and `counts`.",
+    "chunks": "Of each entry: the chunk's number.",
+    "counts": "Of each entry: how often the term is in the chunk.",
     # database and index
     "revision": "Number and name of the migration.",
     "sha256": "Of the migration's SQL.",

@@ -16,6 +16,7 @@ from zeroth_assets.planning.stages import (
     SOURCE_ASSETS,
     STAGES,
     all_assets,
+    feeds,
     partitioned_by,
     tenant_assets,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Recipe",
     "Stage",
     "all_assets",
+    "feeds",
     "partitioned_by",
     "split_asset",
     "tenant_assets",

@@ -9,6 +9,8 @@ from zeroth_assets.artefacts import Sidecar
 from zeroth_assets.chunking import CHUNKER_VERSION
 from zeroth_assets.planning.inputs import Inputs
 from zeroth_assets.planning.model import Made, Place, Stage
+from zeroth_assets.search.analyser import analyser_named
+from zeroth_assets.search.postings_file import FORMAT_VERSION
 from zeroth_assets.store.state import LiveBuild
 
 EF_SEARCH: tuple[int, ...] = (5, 10, 40, 100, 200, 800)
@@ -35,6 +37,13 @@ def _index_is_live(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
     return live == LiveBuild(sidecar.details.get("index_build_id", -1), sidecar.details.get("table_rows", -1))
 
 
+def _bm25_index(inputs: Inputs, place: Place) -> Made:
+    analyser = analyser_named(inputs.settings.analyser).identity
+    return Made(
+        inputs.versions((f"chunks_{place.chunks}", place.key)), {"analyser": analyser, "format": FORMAT_VERSION}
+    )
+
+
 def _ann_recall(inputs: Inputs, place: Place) -> Made:
     settings = inputs.settings
     made_of = inputs.documents(place.key) | inputs.versions((f"tenant_index_{place.chunks}", place.key))
@@ -52,5 +61,6 @@ STAGES: tuple[Stage, ...] = (
     Stage("chunks", "tenants", lambda place: CHUNKER_VERSION[place.chunks], _chunks, chunk_sets=True),
     Stage("embeddings", "tenants", "1", _embeddings, after=("chunks",), chunk_sets=True),
     Stage("tenant_index", "tenants", "1", _tenant_index, after=("embeddings",), chunk_sets=True, live=_index_is_live),
+    Stage("bm25_index", "tenants", "1", _bm25_index, after=("chunks",), chunk_sets=True),
     Stage("ann_recall", "tenants", "2", _ann_recall, after=("tenant_index",), chunk_sets=True),
 )

@@ -13,7 +13,7 @@ from zeroth_assets.chunking import CHUNKER_VERSION
 from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import ArtefactError, DatabaseError
-from zeroth_assets.planning import tenant_assets
+from zeroth_assets.planning import feeds, tenant_assets
 from zeroth_assets.store.connect import principal_session
 from zeroth_assets.store.registry import list_tenants
 from zeroth_assets_tests.small_corpus import CONTRACT, LANTERN, ORCHARD_SMALL, SmallCorpus, remade
@@ -26,8 +26,8 @@ def all_of(*tenants: str) -> set[str]:
 
 
 def chain(chunk_set: str, tenant: str, first: str) -> set[str]:
-    stages = ("chunks", "embeddings", "tenant_index", "ann_recall")
-    return {f"{stage}_{chunk_set}/{tenant}" for stage in stages[stages.index(first) :]}
+    start = f"{first}_{chunk_set}"
+    return {f"{asset}/{tenant}" for asset in tenant_assets() if asset == start or feeds(start, asset)}
 
 
 def rows_of(corpus: SmallCorpus, document_id: str) -> int:
