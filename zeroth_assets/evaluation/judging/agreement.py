@@ -225,15 +225,24 @@ def self_agreement(
     return _clustered(same, repeats["query_id"].to_numpy(), seed=seed, resamples=resamples, confidence=confidence)
 
 
-def expert_pairs(judgments: pl.DataFrame, expert: pl.DataFrame) -> pl.DataFrame:
+def expert_pairs(judgments: pl.DataFrame, expert: pl.DataFrame, *, absent_is_zero: bool = False) -> pl.DataFrame:
     """Pairs that both the judge and the experts' spans graded, as `agreement` takes them.
 
-    `judgments` and `expert` have query_id, document_id, grade.
+    `judgments` and `expert` have query_id, document_id, grade. Tables of spans' grades often leave zeros out; with
+    `absent_is_zero` a judged pair without a span counts as 0, for the queries that `expert` knows. That holds only
+    where experts labelled everything: within a contract, not across the corpus, so `judgments` must be narrowed so.
     """
     keys = ["query_id", "document_id"]
-    return expert.select(*keys, pl.col("grade").alias("reference")).join(
-        judgments.select(*keys, pl.col("grade").alias("judge")), on=keys, how="inner", validate="1:1"
-    )
+    reference = expert.select(*keys, pl.col("grade").cast(pl.Int64).alias("reference"))
+    judge = judgments.select(*keys, pl.col("grade").alias("judge"))
+    if absent_is_zero:
+        known = judge.join(expert.select("query_id").unique(), on="query_id", how="semi")
+        pairs = known.join(reference, on=keys, how="left", validate="1:1").with_columns(
+            pl.col("reference").fill_null(0)
+        )
+    else:
+        pairs = reference.join(judge, on=keys, how="inner", validate="1:1")
+    return pairs.select(list(AGREEMENT_SCHEMA)).sort(keys)
 
 
 def _clustered(

@@ -20,6 +20,8 @@ _DATE = re.compile(r"(?<!\d)20\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])(?
 _YEAR_MONTH = re.compile(r"-2\d(?:0[1-9]|1[0-2])$")
 _REVISION = re.compile(r"@(?=[0-9a-f]*\d)[0-9a-f]{7,64}$|(?<![0-9a-f])[0-9a-f]{40}(?:[0-9a-f]{24})?(?![0-9a-f])")
 _LATEST = re.compile(r"[-:@_](?:latest|stable|preview)$")
+# How golden sets write that they do not know who drafted.
+_UNNAMED = re.compile(r"^\s*$|not recorded|unknown|unnamed|^\s*(?:a |some )?(?:language )?model\s*$", re.IGNORECASE)
 _PROBE = [{"role": "user", "content": "Answer with the word yes."}]
 _PROBE_TOKENS = 16
 
@@ -114,7 +116,7 @@ def drafter_caveat(judge: Snapshot, query: JudgeQuery) -> str | None:
     Raises:
         SnapshotError: the judge would grade questions of its own making.
     """
-    if query.drafter is None or not query.drafter.strip():
+    if query.drafter is None or _UNNAMED.search(query.drafter):
         return "the question's drafter is not recorded: it may be the judge's own model"
     if same_model(judge, query.drafter):
         raise SnapshotError(

@@ -166,6 +166,12 @@ def test_only_pairs_that_both_graded_are_compared() -> None:
     assert expert_pairs(judged, expert).rows() == [("q", "b", 3, 2)]
 
 
+def test_where_experts_labelled_everything_a_pair_without_a_span_is_a_zero() -> None:
+    judged = pl.DataFrame({"query_id": ["q", "q", "r"], "document_id": ["a", "b", "a"], "grade": [1, 2, 3]})
+    expert = pl.DataFrame({"query_id": ["q", "q"], "document_id": ["b", "c"], "grade": [3, 1]})
+    assert expert_pairs(judged, expert, absent_is_zero=True).rows() == [("q", "a", 0, 1), ("q", "b", 3, 2)]
+
+
 def test_self_agreement_is_the_share_of_equal_second_grades() -> None:
     rows = [(f"q{i}", "d", 2, 2 if i % 5 else 1) for i in range(50)]
     found = self_agreement(pl.DataFrame(rows, schema=REPEAT_SCHEMA, orient="row"), seed=1)

@@ -130,3 +130,12 @@ def test_what_a_server_calls_itself_is_made_safe_to_print(server: ChatServer, be
     server.models[0]["owned_by"] = "evil\n<script>" + "x" * 500
     assert ask(bench, "judge-2025-04-14").backend.startswith("evil__script_")
     assert len(ask(bench, "judge-2025-04-14").backend) <= 120
+
+
+@pytest.mark.parametrize("drafter", [None, "", " ", "language model; name not recorded", "unknown", "a language model"])
+def test_a_drafter_without_a_name_is_never_a_silent_pass(drafter: str | None) -> None:
+    judge = Snapshot("judge-latest", "judge-2025-04-14", "judge", "judge-2025-04-14")
+    caveat = drafter_caveat(judge, JudgeQuery("q", "?", drafter))
+    assert caveat is not None
+    assert "not recorded" in caveat
+    assert drafter_caveat(judge, JudgeQuery("q", "?", "CUAD annotators")) is None
