@@ -41,9 +41,10 @@ COMPOSITION_SCHEMA = pl.Schema(
 def with_core(queries: pl.DataFrame, *, seed: int, sizes: Mapping[str, int] = CORE_SIZES) -> pl.DataFrame:
     """`queries` with their `set`: `core` for the drawn ones, `extended` for all others.
 
-    Only queries over the whole corpus are drawn. Within a category the draw is even over sources (experts, drafters) and,
-    within each, over topics or kinds of document, and document groups. Where a category has too few, single_chunk and then multi_chunk make up for it, so that
-    the core keeps its size where the queries allow; the number of unanswerable ones never grows.
+    Only queries over the whole corpus are drawn. Within a category the draw is even over sources (experts, drafters)
+    and, within each, over topics or kinds of document, and document groups. Where a category has too few, single_chunk
+    and then multi_chunk make up for it, so that the core keeps its size where the queries allow; the number of
+    unanswerable ones never grows.
     """
     pool = queries.filter(pl.col("scope") == "corpus")
     chosen: list[str] = []
