@@ -34,8 +34,8 @@ def vacuum_partition(db: Database, target: ChunkSet, tenant_id: int) -> int:
     return vacuum_table(db, target.partition(tenant_id))
 
 
-def vacuum_table(db: Database, table: sql.Identifier) -> int:
-    """The same of any one table of ours, named with its schema.
+def vacuum_table(db: Database, table: sql.Identifier, *, analyze: bool = True) -> int:
+    """The same of any one table of ours, named with its schema; ANALYZE, which reads a sample of it, only if asked.
 
     Raises:
         psycopg.Error: as `vacuum_partition`.
@@ -56,7 +56,8 @@ def vacuum_table(db: Database, table: sql.Identifier) -> int:
         if dead is None:
             row = connection.execute("select pg_stat_get_dead_tuples(%s::regclass)", (name,)).fetchone()
             dead = int(row[0]) if row is not None else 0
-        connection.execute(sql.SQL("analyze {}").format(table))
+        if analyze:
+            connection.execute(sql.SQL("analyze {}").format(table))
     return dead
 
 
