@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import httpx
 import polars as pl
 
+from zeroth_assets.evaluation.judging.budget import Budget
 from zeroth_assets.evaluation.judging.client import ChatClient, RequestRefused
 from zeroth_assets.evaluation.judging.journal import Journal
 from zeroth_assets.evaluation.judging.model import (
@@ -76,35 +78,71 @@ def judge_pool(
         ChatClient(config, sleep=sleep, clock=clock, monotonic=monotonic, transport=transport) as client,
         Journal(journal) as book,
     ):
-        _afford(config, book.spent, Usage())
         snapshot, spent = resolve(client)
         plans = plan_calls(pool, passages, queries, config, snapshot, statement)
         caveats = {plan.query.query_id: drafter_caveat(snapshot, plan.query) for plan in plans}
         book.claim(snapshot, wording, spent)
-        in_a_row = 0
-        for done, plan in enumerate(plans):
-            if progress is not None:
-                progress(done, len(plans))
-            for call in plan.calls:
-                if _record_of(book, plan, call) is not None:
+        open_calls = [(plan, call) for plan in plans for call in plan.calls if _record_of(book, plan, call) is None]
+        budget = Budget(config, book.spent)
+
+        def work(plan: QueryPlan, call: Call) -> tuple[CallRecord, Exception | None]:
+            return _judge(client, budget, snapshot, plan, call, wording, caveats[plan.query.query_id])
+
+        _run(book, plans, open_calls, work, config.concurrency, progress)
+        return _assemble(book, plans, snapshot, wording, config)
+
+
+def _run(
+    book: Journal,
+    plans: list[QueryPlan],
+    open_calls: list[tuple[QueryPlan, Call]],
+    work: Callable[[QueryPlan, Call], tuple[CallRecord, Exception | None]],
+    concurrency: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Make the calls, up to `concurrency` at a time, and journal each as it ends.
+
+    An error that ends the run is raised when the calls under way have ended: they are paid for.
+    """
+    left = Counter(plan.query.query_id for plan, _ in open_calls)
+    todo = iter(open_calls)
+    under_way: dict[Future[tuple[CallRecord, Exception | None]], QueryPlan] = {}
+    stop: Exception | None = None
+    in_a_row = 0
+    if progress is not None:
+        progress(len(plans) - len(left), len(plans))
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="judge") as pool:
+        while True:
+            while stop is None and len(under_way) < concurrency and (following := next(todo, None)) is not None:
+                under_way[pool.submit(work, *following)] = following[0]
+            if not under_way:
+                break
+            ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in ended:
+                plan = under_way.pop(future)
+                try:
+                    record, error = future.result()
+                except BudgetError as exhausted:
+                    stop = stop or exhausted
                     continue
-                caveat = caveats[plan.query.query_id]
-                record, error = _judge(client, book, snapshot, plan, call, wording, caveat)
                 book.append(record)
                 in_a_row = in_a_row + 1 if isinstance(error, JudgeUnavailable | RequestRefused) else 0
                 fatal = isinstance(error, SnapshotError) or (
                     isinstance(error, RequestRefused) and error.status in _FATAL_STATUS
                 )
-                if error is not None and (fatal or in_a_row >= _FAILURES_IN_A_ROW):
-                    raise error
-        if progress is not None:
-            progress(len(plans), len(plans))
-        return _assemble(book, plans, snapshot, wording, config)
+                if fatal or in_a_row >= _FAILURES_IN_A_ROW:
+                    stop = stop or error
+                left[plan.query.query_id] -= 1
+                if progress is not None and not left[plan.query.query_id]:
+                    left.pop(plan.query.query_id)
+                    progress(len(plans) - len(left), len(plans))
+    if stop is not None:
+        raise stop
 
 
 def _judge(
     client: ChatClient,
-    book: Journal,
+    budget: Budget,
     snapshot: Snapshot,
     plan: QueryPlan,
     call: Call,
@@ -120,15 +158,17 @@ def _judge(
     for attempt in range(config.answer_tries):
         # The same seed would bring the same bad answer; the one that counted is recorded.
         seed = config.seed + attempt
+        most = client.most(call.messages)
         try:
-            _afford(config, book.spent + spent, client.most(call.messages))
+            budget.reserve(most)
         except BudgetError:
             if attempt == 0:
                 raise
             break
+        used = Usage()
         try:
             completion = client.complete(snapshot.request_name, call.messages, seed=seed, schema=call.schema)
-            spent += completion.usage
+            used = completion.usage
             fingerprint = completion.system_fingerprint
             check_answer(snapshot, completion)
             text = answer_text(completion, config.max_output_tokens)
@@ -149,6 +189,9 @@ def _judge(
         else:
             failure, problem = None, None
             break
+        finally:
+            budget.settle(most, used)
+            spent += used
     record = CallRecord(
         query_id=plan.query.query_id,
         call_digest=call.digest,
@@ -177,27 +220,6 @@ def _record_of(book: Journal, plan: QueryPlan, call: Call) -> CallRecord | None:
         return None
     known = record.grades.keys() | record.repeats.keys()
     return record if known == set(call.documents) else None
-
-
-def _afford(config: JudgeConfig, spent: Usage, most: Usage) -> None:
-    if config.token_budget is not None and spent.tokens + most.tokens > config.token_budget:
-        raise BudgetError(
-            "The judge's token budget does not allow another call",
-            expected=f"at most {config.token_budget:,} tokens, reasoning included",
-            found=f"{spent.tokens:,} spent, up to {most.tokens:,} for the next call",
-            remedy="raise the budget and run the same command: what is judged is kept",
-        )
-    cost, next_cost = spent.cost(config.prices), most.cost(config.prices)
-    if config.money_budget is not None and cost is not None and next_cost is not None:
-        if cost + next_cost <= config.money_budget:
-            return
-        currency = config.prices.currency if config.prices else ""
-        raise BudgetError(
-            "The judge's money budget does not allow another call",
-            expected=f"at most {config.money_budget:.4f} {currency}",
-            found=f"{cost:.4f} spent, up to {next_cost:.4f} for the next call",
-            remedy="raise the budget and run the same command: what is judged is kept",
-        )
 
 
 def _assemble(

@@ -155,6 +155,7 @@ class JudgeConfig:
     timeout_seconds: float = 120.0
     tries: int = 5
     answer_tries: int = 2
+    concurrency: int = 1
     backoff_seconds: float = 1.0
     longest_wait_seconds: float = 120.0
 
@@ -167,6 +168,7 @@ class JudgeConfig:
                 (self.passages_per_call < 1, "passages_per_call >= 1"),
                 (self.repeats_per_query < 0, "repeats_per_query >= 0"),
                 (self.tries < 1 or self.answer_tries < 1, "at least one try"),
+                (self.concurrency < 1, "concurrency >= 1"),
                 (self.timeout_seconds <= 0, "a timeout above 0"),
                 (self.backoff_seconds < 0 or self.longest_wait_seconds < 0, "waits of 0 or more"),
                 (self.money_budget is not None and self.prices is None, "prices, where money is bounded"),

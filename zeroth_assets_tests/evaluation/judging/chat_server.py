@@ -183,6 +183,8 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             if misdeed.startswith("status "):
                 _, status, *rest = misdeed.split(" ", 2)
                 headers = {"Retry-After": rest[0]} if rest else {}
+                if status == "307":
+                    headers["Location"] = server.url + "/elsewhere"
                 echo = self.headers.get("Authorization", "")
                 key = echo.removeprefix("Bearer ")
                 error = {"message": f"{echo} {body['messages']}", "type": "server_error", "code": key or "broken"}

@@ -130,6 +130,13 @@ def test_a_server_that_dribbles_is_held_to_the_deadline(server: ChatServer) -> N
         client.get("/models")
 
 
+def test_the_key_does_not_follow_a_redirect(ask: object, server: ChatServer) -> None:
+    server.script = ["status 307"]
+    with pytest.raises(RequestRefused, match="307"):
+        ask(api_key=SecretStr(KEY))  # type: ignore[operator]
+    assert b"elsewhere" not in b"".join(server.sent)
+
+
 def test_nothing_listens(clock: Clock) -> None:
     config = JudgeConfig("http://127.0.0.1:9/v1", "m", tries=2)
     with ChatClient(config, sleep=clock.sleep) as client, pytest.raises(JudgeUnavailable, match="ConnectError"):
@@ -198,6 +205,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(key: str) 
         {"money_budget": 1.0},
         {"repeats_per_query": -1},
         {"backoff_seconds": -1},
+        {"concurrency": 0},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, object]) -> None:

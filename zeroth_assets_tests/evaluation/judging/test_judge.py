@@ -405,3 +405,31 @@ def test_a_server_whose_configuration_changes_is_a_caveat(bench: Bench, tmp_path
     with running(Changing()) as server:
         run = Bench(server, bench.clock, tmp_path / "changing.jsonl").run()
     assert any("changed its configuration" in caveat for caveat in run.caveats)
+
+
+def test_several_calls_at_a_time_give_the_same_judgments(bench: Bench, tmp_path: Path) -> None:
+    one = bench.run(small_pool(12), passages_per_call=2)
+    several = Bench(bench.server, bench.clock, tmp_path / "several.jsonl").run(
+        small_pool(12), passages_per_call=2, concurrency=4
+    )
+    assert several.judgments.equals(one.judgments)
+    assert several.repeats.equals(one.repeats)
+    assert several.usage == one.usage
+
+
+def test_calls_under_way_together_do_not_exceed_the_budget(bench: Bench) -> None:
+    bench.server.usage = {"prompt_tokens": 400, "completion_tokens": 2_000}
+    with pytest.raises(BudgetError, match="under way"):
+        bench.run(small_pool(12), concurrency=4, token_budget=12_000)
+    calls = [line for line in lines(bench.journal) if line["kind"] == "call"]
+    spent = sum((Usage(**line["usage"]) for line in calls), Usage())  # type: ignore[arg-type]
+    assert 2_400 <= spent.tokens <= 12_000
+    assert len(bench.server.bodies) == len(calls)
+
+
+def test_when_the_model_changes_calls_under_way_are_kept_and_no_more_are_made(bench: Bench) -> None:
+    bench.server.script = ["wrong snapshot"]
+    with pytest.raises(SnapshotError):
+        bench.run(small_pool(20), concurrency=3)
+    assert len(bench.server.bodies) < 20
+    assert len(lines(bench.journal)) == 1 + len(bench.server.bodies)
