@@ -14,24 +14,25 @@ PARAPHRASED_AT_MOST = 0.34
 
 _WORD = re.compile(r"[a-z]+|[0-9]+(?:[.,][0-9]+)*")
 _SUFFIXES = ("ings", "ing", "edly", "ed", "ies", "ers", "es", "er", "ly", "s", "e", "y")
-_STOPWORDS = frozenset(
-    """
-    a about above after again against all also although always am among an and another any are as at be because been
-    before being below between both but by came can cannot come could did do does doing done down during each either
-    else ever every few for from further give gave given go goes going had has have having he hence her here hers him
-    his how however i if in instead into is it its itself just least less let lot made make many may me might more most
-    much must my neither never no none nor not now of off often on once one only or other others otherwise our ours out
-    over own per put rather s same shall she should since so some such t take than that the their theirs them then
-    there these they this those though three through thus till to too took two under until up upon us very was we well
-    went were what whatever when whenever where whereas whether which while who whom whose why will with within without
-    would yet you your
-    """.split()
-)
+_COMMON = """
+a about above after again against all also although always am among an and another any are as at be because been
+before being below between both but by came can cannot come could did do does doing done down during each either
+else ever every few for from further give gave given go goes going had has have having he hence her here hers him
+his how however i if in instead into is it its itself just least less let lot made make many may me might more most
+much must my neither never no none nor not now of off often on once one only or other others otherwise our ours out
+over own per put rather s same shall she should since so some such t take than that the their theirs them then
+there these they this those though three through thus till to too took two under until up upon us very was we well
+went were what whatever when whenever where whereas whether which while who whom whose why will with within without
+would yet you your
+"""
+_STOPWORDS = frozenset(_COMMON.split())
 
 
 def content_words(text: str) -> frozenset[str]:
     """The words of `text` that carry meaning: lower case, no stopwords, crudely stemmed, numbers as written."""
-    words = (word for word in _WORD.findall(text.lower()) if word not in _STOPWORDS and (len(word) > 1 or word.isdigit()))
+    words = (
+        word for word in _WORD.findall(text.lower()) if word not in _STOPWORDS and (len(word) > 1 or word.isdigit())
+    )
     return frozenset(_stem(word) for word in words)
 
 
