@@ -17,7 +17,18 @@ for _category in ("BetaWarning", "PreviewWarning"):
     if _known is not None:
         warnings.filterwarnings("ignore", category=_known, module=r"zeroth_assets\..*")
 
-from zeroth_assets.defs import chunks, corpus, embeddings, evaluation, index, lexical, schedules, tenants  # noqa: E402
+from zeroth_assets.defs import (  # noqa: E402
+    chunks,
+    corpus,
+    embeddings,
+    evaluation,
+    golden,
+    index,
+    lexical,
+    schedules,
+    shared,
+    tenants,
+)
 from zeroth_assets.defs.resources import Project  # noqa: E402
 
 
@@ -31,6 +42,8 @@ def build_defs(*, resource_overrides: Mapping[str, Any] | None = None) -> dg.Def
             *embeddings.assets,
             *index.assets,
             *lexical.assets,
+            *shared.assets,
+            *golden.assets,
             *evaluation.assets,
         ],
         jobs=[schedules.refresh],

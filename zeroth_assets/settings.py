@@ -69,6 +69,11 @@ class Settings(BaseSettings):
     hnsw_ef_construction: int = Field(default=64, ge=4, le=1000)
     ann_queries: int = Field(default=50, ge=10, description="Sampled queries per tenant.")
     recall_floor: float = Field(default=0.9, ge=0, le=1, description="Recall@10 at ef_search 40 that a tenant owes.")
+    expert_labels: Path | None = Field(
+        default=None, description="File of expert labels over CUAD. Default: the mirror's, where it has one."
+    )
+    golden_answerable: int = Field(default=500, ge=0, description="Questions with an answer, from expert labels.")
+    golden_unanswerable: int = Field(default=350, ge=0, description="Questions without one, from expert labels.")
     seed: int = 20_240_501
     resamples: int = Field(default=1_000, ge=100)
 
@@ -79,7 +84,17 @@ class Settings(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("home", "mirror", "manifest", "contact", "database_url", "pg_bin", "model_revision", mode="before")
+    @field_validator(
+        "home",
+        "mirror",
+        "manifest",
+        "contact",
+        "database_url",
+        "pg_bin",
+        "model_revision",
+        "expert_labels",
+        mode="before",
+    )
     @classmethod
     def _blank_is_unset(cls, value: object) -> object:
         """An empty variable means "unset": compose files and CI pass empty strings for absent values."""

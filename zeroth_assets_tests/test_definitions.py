@@ -11,7 +11,7 @@ import pytest
 
 from zeroth_assets.definitions import build_defs, defs
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.planning import CORPUS_ASSETS, PLAIN_ASSETS, SOURCE_ASSETS, tenant_assets
+from zeroth_assets.planning import SOURCE_ASSETS, all_assets, partitioned_by, tenant_assets
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,7 +22,7 @@ def specs() -> list[dg.AssetSpec]:
 
 def test_the_graph_is_what_the_plan_knows() -> None:
     names = {spec.key.to_user_string() for spec in specs()}
-    assert names == {*PLAIN_ASSETS, *SOURCE_ASSETS, *CORPUS_ASSETS, *tenant_assets()}
+    assert names == set(all_assets())
 
 
 @pytest.mark.parametrize("spec", specs(), ids=lambda spec: spec.key.to_user_string())
@@ -30,7 +30,7 @@ def test_every_asset_says_what_it_is(spec: dg.AssetSpec) -> None:
     assert spec.description
     assert spec.kinds
     assert spec.owners
-    assert spec.group_name in {"corpus", "chunks", "embeddings", "index", "evaluation"}
+    assert spec.group_name in {"corpus", "chunks", "embeddings", "index", "golden", "evaluation"}
 
 
 @pytest.mark.parametrize("spec", specs(), ids=lambda spec: spec.key.to_user_string())
@@ -48,8 +48,9 @@ def test_assets_are_partitioned_by_source_or_tenant_or_not_at_all() -> None:
         assert graph.get(dg.AssetKey(name)).partitions_def == dg.StaticPartitionsDefinition(["sec", "cuad", "rfc"])
     for name in tenant_assets():
         assert graph.get(dg.AssetKey(name)).partitions_def == dg.DynamicPartitionsDefinition(name="tenant")
-    for name in (*PLAIN_ASSETS, *CORPUS_ASSETS):
-        assert graph.get(dg.AssetKey(name)).partitions_def is None
+    for name in all_assets():
+        if partitioned_by(name) is None:
+            assert graph.get(dg.AssetKey(name)).partitions_def is None
 
 
 def test_checks_that_guard_what_is_downstream_block() -> None:
@@ -66,6 +67,11 @@ def test_checks_that_guard_what_is_downstream_block() -> None:
         "holds_these_chunks",
         "figures_are_honest",
         "controls_are_answered",
+        "preflight",
+        "catalogue_lint",
+        "equals_the_tenants_rows",
+        "quotes_resolve",
+        "splits_are_clean",
     } <= blocking
 
 

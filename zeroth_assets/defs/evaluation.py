@@ -26,6 +26,7 @@ from zeroth_assets.evaluation.plots import plot_ann_recall
 from zeroth_assets.evaluation.queries import NoQueriesError, sample_queries
 from zeroth_assets.planning import EF_SEARCH, Recipe
 from zeroth_assets.settings import CHUNK_SETS
+from zeroth_assets.store.preflight import preflight
 
 GROUP = "evaluation"
 SHOWN = ["ef_search", "recall", "recall_low", "recall_high", "rows_min", "short_queries"]
@@ -67,6 +68,7 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
     def ann_recall(context: dg.AssetExecutionContext, project: Project) -> Any:
         tenant, settings = context.partition_key, project.settings
         recipe = project.planner().recipe(name, tenant)
+        preflight(project.database)
         documents = documents_to_frame(tenant_documents(project, tenant))
         try:
             queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)

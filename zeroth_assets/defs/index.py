@@ -11,8 +11,12 @@ from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import DatabaseError
 from zeroth_assets.settings import CHUNK_SETS
+from zeroth_assets.store.catalogue import lint_catalogue
+from zeroth_assets.store.connect import Database
+from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.load import load_tenant
 from zeroth_assets.store.migrate import migrate, read_migrations
+from zeroth_assets.store.preflight import PreflightError, preflight
 from zeroth_assets.store.read import verify_build
 from zeroth_assets.store.registry import IndexParameters, ensure_chunk_set
 
@@ -38,22 +42,66 @@ RECEIPT_SCHEMA = pl.Schema(
     owners=md.OWNERS,
     description="Migrations, roles, policies and chunk tables as applied.",
     metadata={"dagster/column_schema": md.column_schema(MIGRATION_SCHEMA)},
+    check_specs=[
+        dg.AssetCheckSpec(
+            "preflight",
+            asset="database_schema",
+            blocking=True,
+            description="The role that asks is bound by forced row-level security; versions reach the floors.",
+        ),
+        dg.AssetCheckSpec(
+            "catalogue_lint",
+            asset="database_schema",
+            blocking=True,
+            description="Every table, grant, policy, function and view of the database is as the boundary needs it.",
+        ),
+    ],
 )
-def database_schema(context: dg.AssetExecutionContext, project: Project) -> dg.MaterializeResult[Any]:
+def database_schema(context: dg.AssetExecutionContext, project: Project) -> Any:
     """Bring the database to the newest schema and make a table per chunk set for the encoder's dimension."""
     versions = project.database.ensure_databases()
     report = migrate(project.database, corpus=project.settings.corpus)
     for chunk_set in CHUNK_SETS:
         ensure_chunk_set(project.database, chunk_set, project.model.dimension)
+    checks = boundary_checks(project.database)
+    if not all(check.passed for check in checks):
+        yield from checks
+        raise DatabaseError(
+            "The database's boundary does not hold, and nothing is loaded into it",
+            found="; ".join(str(check.metadata["found"].value) for check in checks if not check.passed),
+            remedy="mend what is named; `zeroth db lint` lists all of it",
+        )
     frame = pl.DataFrame([(f.revision, f.sha256) for f in read_migrations()], schema=MIGRATION_SCHEMA, orient="row")
     recipe = project.planner().recipe("database_schema")
     sidecar = project.store.write_frame(
         frame, "database_schema", **recipe.about("The migrations that the database has applied.", migrate)
     )
-    return md.result(
+    yield md.result(
         sidecar,
         {"applied now": len(report.applied), "PostgreSQL": versions.postgres, "pgvector": versions.pgvector},
+        checks,
     )
+
+
+def boundary_checks(database: Database) -> list[dg.AssetCheckResult]:
+    """The preflight, and the lint over the whole catalogue."""
+    try:
+        looked = preflight(database)
+        before = dg.AssetCheckResult(
+            check_name="preflight",
+            passed=True,
+            metadata={"role": looked.role, "tables": looked.tables, "partitions": looked.partitions, "found": "none"},
+        )
+    except PreflightError as error:
+        before = dg.AssetCheckResult(check_name="preflight", passed=False, metadata={"found": error.found})
+    with database_errors("reading the catalogue"), database.owner() as connection:
+        findings = lint_catalogue(connection)
+    lint = dg.AssetCheckResult(
+        check_name="catalogue_lint",
+        passed=not findings,
+        metadata={"findings": len(findings), "found": "; ".join(map(str, findings)) or "none"},
+    )
+    return [before, lint]
 
 
 def tenant_index_asset(chunk_set: str) -> dg.AssetsDefinition:

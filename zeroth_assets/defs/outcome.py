@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 
-from zeroth_assets import errors
 from zeroth_assets.errors import AcquisitionError, RunError, ZerothError
 
 
@@ -71,7 +70,7 @@ class Watcher:
 
 def error_class(name: str | None) -> type[ZerothError]:
     """The error type of that name, RunError where it is none of ours."""
-    return getattr(errors, name) if name is not None and _is_typed(name) else RunError
+    return _typed().get(name or "", RunError)
 
 
 def first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str | None]:
@@ -87,5 +86,15 @@ def first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str | None]:
 
 
 def _is_typed(name: str | None) -> bool:
-    found = getattr(errors, name or "", None)
-    return isinstance(found, type) and issubclass(found, ZerothError)
+    return name in _typed()
+
+
+def _typed() -> dict[str, type[ZerothError]]:
+    """Every error that is meant for a person, by name; packages derive their own from those of `errors`."""
+    known: dict[str, type[ZerothError]] = {}
+    waiting: list[type[ZerothError]] = [ZerothError]
+    while waiting:
+        kind = waiting.pop()
+        known[kind.__name__] = kind
+        waiting += kind.__subclasses__()
+    return known

@@ -21,7 +21,7 @@ from zeroth_assets.embedding import Encoder, Memo, ModelFiles, find_model, load_
 from zeroth_assets.planning import Planner
 from zeroth_assets.settings import Settings, read_settings
 from zeroth_assets.store.connect import Database, open_database
-from zeroth_assets.store.state import applied_digest, live_builds, migrations_digest
+from zeroth_assets.store.state import applied_digest, live_builds, migrations_digest, shared_builds
 
 
 class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -93,6 +93,7 @@ class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
             migrations_digest=migrations_digest(),
             schema_version=applied_digest(database),
             live_builds=live_builds(database),
+            shared_builds=shared_builds(database),
         )
 
 

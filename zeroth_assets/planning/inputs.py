@@ -5,6 +5,8 @@ What belongs here: looking up. Which of it goes into which asset stands with the
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +20,7 @@ from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.corpus.tenants import default_floor
 from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import TenantError
+from zeroth_assets.evaluation.golden.cuad_labels import LABELS_IN_MIRROR
 from zeroth_assets.provenance import documents_digest
 from zeroth_assets.settings import SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
@@ -27,7 +30,8 @@ class Inputs:
     """One store, one manifest and one state of the database.
 
     `live_builds` maps (chunk set, tenant) to what the database holds; an index whose receipt names another build is
-    stale, whatever its sidecar says. `schema_version` is the digest of the migrations that the database has applied.
+    stale, whatever its sidecar says; `shared_builds` maps a chunk set to the build of its shared index, if that holds
+    just the live builds. `schema_version` is the digest of the migrations that the database has applied.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class Inputs:
         migrations_digest: str,
         schema_version: str | None = None,
         live_builds: Mapping[tuple[str, str], LiveBuild] | None = None,
+        shared_builds: Mapping[str, int] | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -50,6 +55,7 @@ class Inputs:
         self.migrations_digest = migrations_digest
         self.schema_version = schema_version
         self.live_builds = dict(live_builds or {})
+        self.shared_builds = dict(shared_builds or {})
 
     @cached_property
     def assignments(self) -> pl.DataFrame:
@@ -83,6 +89,20 @@ class Inputs:
         if not parsed:
             self.store.require("parsed_documents", SOURCES[0])
         return parsed
+
+    @property
+    def labels_path(self) -> Path | None:
+        """The file of expert labels: the one that the settings name, or the mirror's, or none."""
+        named, mirror = self.settings.expert_labels, self.settings.mirror_location
+        if named is not None or mirror is None or mirror.startswith(("http://", "https://")):
+            return named
+        path = Path(mirror) / LABELS_IN_MIRROR
+        return path if path.exists() else None
+
+    def labels_digest(self) -> str | None:
+        """sha256 of the expert labels, None where there are none."""
+        path = self.labels_path
+        return None if path is None else _file_digest(path, path.stat().st_mtime_ns)
 
     def tokenizer(self) -> dict[str, Any]:
         """What cuts text into tokens."""
@@ -141,3 +161,9 @@ class Inputs:
         if not tenants:
             self.store.require(artefacts[0], self.tenants[0])
         return self.versions(*((artefact, tenant) for artefact in artefacts for tenant in tenants))
+
+
+@functools.lru_cache(maxsize=4)
+def _file_digest(path: Path, stamp: int) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

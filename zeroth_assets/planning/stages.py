@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zeroth_assets.planning import corpus_stages, tenant_stages
+from zeroth_assets.planning import corpus_stages, corpuswide_stages, tenant_stages
 from zeroth_assets.planning.model import PartitionedBy, Phase, Stage, split_asset
 
-STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (*corpus_stages.STAGES, *tenant_stages.STAGES)}
+STAGES: Mapping[str, Stage] = {
+    stage.name: stage for stage in (*corpus_stages.STAGES, *tenant_stages.STAGES, *corpuswide_stages.STAGES)
+}
 
 
 def _assets_of(phase: str) -> tuple[str, ...]:
@@ -29,6 +31,7 @@ PHASES: tuple[Phase, ...] = (
     _phase("sources", "source", required=True),
     _phase("corpus", None, required=True),
     _phase("tenants", "tenant"),
+    _phase("shared", None, over_tenants=True),
 )
 PLAIN_ASSETS: tuple[str, ...] = _assets_of("plain")
 SOURCE_ASSETS: tuple[str, ...] = _assets_of("sources")

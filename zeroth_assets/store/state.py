@@ -17,6 +17,7 @@ from zeroth_assets.store.connect import Database
 from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.migrate import read_migrations
 from zeroth_assets.store.registry import IndexBuild
+from zeroth_assets.store.shared_state import read_state, shared_sets
 
 _ABSENT = (errors.UndefinedTable, errors.InvalidSchemaName, errors.InsufficientPrivilege)
 # Of a row `b` of zeroth.index_build: its index is on the tenant's partition and valid, or it needs none and the
@@ -76,6 +77,16 @@ def live_builds(db: Database) -> dict[tuple[str, str], LiveBuild]:
         except _ABSENT:
             return {}
     return {(row[0], row[1]): LiveBuild(row[2], row[3]) for row in rows}
+
+
+def shared_builds(db: Database) -> dict[str, int]:
+    """Chunk set to the build of its shared index, as `zeroth_loader`: of those that hold just the live builds."""
+    with database_errors("reading the shared indexes"), db.loader() as connection:
+        try:
+            states = [read_state(connection, found) for found in shared_sets(connection)]
+        except _ABSENT:
+            return {}
+    return {s.chunk_set.name: s.build.shared_build_id for s in states if s.build is not None and s.current}
 
 
 def is_standing(connection: psycopg.Connection[Any], build: IndexBuild) -> bool:
