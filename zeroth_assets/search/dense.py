@@ -110,11 +110,15 @@ class DenseRetriever:
             self._connections.borrow() as connection,
             principal_session(connection, principal),
         ):
-            tenants = dense_sql.visible_tenants(connection, self._chunk_set)
+            # Asked where the shared index could be taken.
+            wanted = path == "shared" or (path is None and self._costs is not None and self._costs.has_shared)
+            tenants = dense_sql.visible_tenants(connection, self._chunk_set, shared=wanted)
             self._check_fingerprints(tenants)
             if not tenants:
                 return self._nothing(connection, k, began)
-            shared = self._shared_stands(connection, tenants, path)
+            shared = (
+                wanted and all(t.shared for t in tenants) and dense_sql.has_shared_index(connection, self._chunk_set)
+            )
             route = choose_route(
                 tenants,
                 k,
@@ -157,13 +161,6 @@ class DenseRetriever:
     def limits(self) -> Limits:
         """What one query may cost at most."""
         return self._limits
-
-    def _shared_stands(
-        self, connection: psycopg.Connection[Any], tenants: tuple[VisibleTenant, ...], path: Path | None
-    ) -> bool:
-        """Asked where it could be taken: it holds just the live builds, under an index that is there."""
-        wanted = path == "shared" or (path is None and self._costs is not None and self._costs.has_shared)
-        return wanted and all(t.shared for t in tenants) and dense_sql.has_shared_index(connection, self._chunk_set)
 
     def _nothing(self, connection: psycopg.Connection[Any], k: int, began: float) -> StageResult:
         granted = dense_sql.may_read_any_tenant(connection)

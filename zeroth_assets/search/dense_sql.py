@@ -90,6 +90,17 @@ class BinaryVector(bytes):
         return cls(len(vector).to_bytes(2, "big") + b"\0\0" + vector.astype(">f4").tobytes())
 
 
+_VISIBLE = (
+    "select tenant_id, row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw'"
+    " from zeroth.index_build where chunk_set_id = %s and status = 'live' order by tenant_id"
+)
+_VISIBLE_SHARED = (
+    "select tenant_id, b.row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw', p.tenant_id is not null"
+    " from zeroth.index_build b left join zeroth.shared_part p using (chunk_set_id, tenant_id, index_build_id)"
+    " where chunk_set_id = %s and status = 'live' order by tenant_id"
+)
+
+
 class _Dumper(psycopg.adapt.Dumper):
     format = psycopg.pq.Format.BINARY
     oid = 0  # unknown: the cast in the statement decides the type
@@ -104,16 +115,15 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
     connection.prepare_threshold = None
 
 
-def visible_tenants(connection: psycopg.Connection[Any], chunk_set: ChunkSet) -> tuple[VisibleTenant, ...]:
-    """Tenants that the session's principal may read and that have rows in `chunk_set`, asked now, under the policy."""
-    rows = connection.execute(
-        "select tenant_id, b.row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw',"
-        " p.tenant_id is not null"
-        " from zeroth.index_build b left join zeroth.shared_part p using (chunk_set_id, tenant_id, index_build_id)"
-        " where chunk_set_id = %s and status = 'live' order by tenant_id",
-        (chunk_set.chunk_set_id,),
-    ).fetchall()
-    return tuple(VisibleTenant(*row) for row in rows)
+def visible_tenants(
+    connection: psycopg.Connection[Any], chunk_set: ChunkSet, *, shared: bool = False
+) -> tuple[VisibleTenant, ...]:
+    """Tenants that the session's principal may read and that have rows in `chunk_set`, asked now, under the policy.
+
+    What the shared table holds is looked up with `shared` alone: each table costs the claim's verification once more.
+    """
+    query = _VISIBLE_SHARED if shared else _VISIBLE
+    return tuple(VisibleTenant(*row) for row in connection.execute(query, (chunk_set.chunk_set_id,)).fetchall())
 
 
 def may_read_any_tenant(connection: psycopg.Connection[Any]) -> bool:

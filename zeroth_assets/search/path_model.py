@@ -6,6 +6,7 @@ What belongs here: measured points, the model fitted to them, and their JSON for
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -87,7 +88,7 @@ class PathCosts:
 
     def exact_ms(self, rows: int) -> float:
         """Exact scan of one partition: a line through the measured points."""
-        offset, slope = self._exact_line()
+        offset, slope = _exact_line(self)
         return offset + slope * rows
 
     def hnsw_ms(self, rows: int) -> float | None:
@@ -105,20 +106,20 @@ class PathCosts:
     def exact_rows(self) -> int:
         """Up to this many rows an exact scan is the cheaper for one tenant. Where the model says so for every size that
         was measured, the largest of them, or where both lines meet beyond it (`exact_rows_extrapolated`)."""
-        return self._crossover()[0]
+        return _crossover(self)[0]
 
     @property
     def exact_rows_extrapolated(self) -> bool:
         """Whether no measured tenant was large enough for its index to win."""
-        return self._crossover()[1]
+        return _crossover(self)[1]
 
     def partitions_ms(self, exact_rows: Sequence[int], hnsw_rows: Sequence[int]) -> float:
         """Over partitions: the scans, the index walks, and what each further partition adds to planning."""
-        offset, slope = self._exact_line()
+        offset, slope = _exact_line(self)
         walks = [self.hnsw_ms(rows) for rows in hnsw_rows]
         walked = sum(max(ms - offset, 0.0) for ms in walks if ms is not None)
         further = max(len(exact_rows) + len(hnsw_rows) - 1, 0)
-        return offset + slope * sum(exact_rows) + walked + self._per_partition() * further
+        return offset + slope * sum(exact_rows) + walked + _per_partition(self) * further
 
     def shared_ms(self, share: float) -> float | None:
         """Over the shared index, by the share of its rows that the principal may see; None below the least share at
@@ -183,41 +184,6 @@ class PathCosts:
     def _reached(self, recall: float | None) -> bool:
         return recall is not None and recall >= self.target_recall
 
-    def _exact_line(self) -> tuple[float, float]:
-        """Offset and slope, neither negative, by least squares relative to each time: the short ones count too."""
-        rows = np.array([p.rows for p in self.sizes], dtype=np.float64)
-        times = np.array([p.exact_ms for p in self.sizes], dtype=np.float64)
-        if len(rows) < 2 or np.ptp(rows) == 0:
-            return 0.0, float(np.mean(times / np.maximum(rows, 1)))
-        design = np.column_stack([np.ones_like(rows), rows]) / times[:, None]
-        offset, slope = np.linalg.lstsq(design, np.ones_like(times), rcond=None)[0]
-        if slope <= 0:
-            return float(times.mean()), 0.0
-        if offset < 0:
-            return 0.0, float(np.mean(times / rows))
-        return float(offset), float(slope)
-
-    def _per_partition(self) -> float:
-        offset, slope = self._exact_line()
-        residuals = [
-            (p.partitions_ms - offset - slope * p.rows) / (p.tenants - 1) for p in self.widths if p.tenants > 1
-        ]
-        return max(float(np.median(residuals)), 0.0) if residuals else 0.0
-
-    def _crossover(self) -> tuple[int, bool]:
-        largest = max(p.rows for p in self.sizes)
-        ladder = np.unique(np.geomspace(1, largest, 400).astype(np.int64))
-        wins = [(ms := self.hnsw_ms(int(rows))) is not None and ms < self.exact_ms(int(rows)) for rows in ladder]
-        if wins[-1]:
-            # From the last size at which the scan won.
-            last = max((i for i, won in enumerate(wins) if not won), default=-1)
-            return (int(ladder[last]) if last >= 0 else 0), False
-        offset, slope = self._exact_line()
-        ceiling = self.hnsw_ms(largest)
-        if ceiling is None or slope <= 0:
-            return max(largest, UNMEASURED_EXACT_ROWS), True
-        return max(largest, math.ceil((ceiling - offset) / slope)), True
-
 
 def check_points(sizes: Sequence[SizePoint], widths: Sequence[WidthPoint]) -> None:
     """Refuse points that no model can stand on.
@@ -251,3 +217,43 @@ def as_mapping(costs: PathCosts) -> Mapping[str, Any]:
     """The costs as plain values, for metadata."""
     payload: Mapping[str, Any] = json.loads(costs.to_json())
     return payload
+
+
+# Asked for by every query; costs are frozen, so each is worked out once.
+@functools.lru_cache(maxsize=64)
+def _exact_line(costs: PathCosts) -> tuple[float, float]:
+    """Offset and slope, neither negative, by least squares relative to each time: the short ones count too."""
+    rows = np.array([p.rows for p in costs.sizes], dtype=np.float64)
+    times = np.array([p.exact_ms for p in costs.sizes], dtype=np.float64)
+    if len(rows) < 2 or np.ptp(rows) == 0:
+        return 0.0, float(np.mean(times / np.maximum(rows, 1)))
+    design = np.column_stack([np.ones_like(rows), rows]) / times[:, None]
+    offset, slope = np.linalg.lstsq(design, np.ones_like(times), rcond=None)[0]
+    if slope <= 0:
+        return float(times.mean()), 0.0
+    if offset < 0:
+        return 0.0, float(np.mean(times / rows))
+    return float(offset), float(slope)
+
+
+@functools.lru_cache(maxsize=64)
+def _per_partition(costs: PathCosts) -> float:
+    offset, slope = _exact_line(costs)
+    residuals = [(p.partitions_ms - offset - slope * p.rows) / (p.tenants - 1) for p in costs.widths if p.tenants > 1]
+    return max(float(np.median(residuals)), 0.0) if residuals else 0.0
+
+
+@functools.lru_cache(maxsize=64)
+def _crossover(costs: PathCosts) -> tuple[int, bool]:
+    largest = max(p.rows for p in costs.sizes)
+    ladder = np.unique(np.geomspace(1, largest, 400).astype(np.int64))
+    wins = [(ms := costs.hnsw_ms(int(rows))) is not None and ms < costs.exact_ms(int(rows)) for rows in ladder]
+    if wins[-1]:
+        # From the last size at which the scan won.
+        last = max((i for i, won in enumerate(wins) if not won), default=-1)
+        return (int(ladder[last]) if last >= 0 else 0), False
+    offset, slope = _exact_line(costs)
+    ceiling = costs.hnsw_ms(largest)
+    if ceiling is None or slope <= 0:
+        return max(largest, UNMEASURED_EXACT_ROWS), True
+    return max(largest, math.ceil((ceiling - offset) / slope)), True
