@@ -19,7 +19,8 @@ _PLACEHOLDER: Final = re.compile(r"\[|\]|_{2,}|●|\*|X{4,}")
 _GENERIC: Final = re.compile(
     r"^(?:the )?(?:you|we|us|franchisee|franchisor|affiliate|party|parties|company|each|individually|jointly"
     r"|collectively|sometimes|seller|buyer|distributor|licensee|licensor|consultant|customer|certain|various|its|and|other"
-    r"|undersigned)\b",
+    r"|undersigned)\b|^(?:the )?(?:supplier|vendor|purchaser|contractor|manufacturer|agent|owner|operator|sponsor"
+    r"|lender|borrower|provider|client|reseller|licensees?|executive|employee|subcontractor|guarantors?)$",
     re.IGNORECASE,
 )
 _ROLES_JOINED: Final = re.compile(

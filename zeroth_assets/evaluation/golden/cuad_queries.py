@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from zeroth_assets.evaluation.golden.cuad_labels import Labels
-from zeroth_assets.evaluation.golden.cuad_names import Name, Names, identity_of, spoken_name
+from zeroth_assets.evaluation.golden.cuad_names import Name, Names, identity_of, party_names, spoken_name
 from zeroth_assets.evaluation.golden.model import QUERY_SCHEMA, SCOPES, SPAN_SCHEMA
 from zeroth_assets.evaluation.golden.spans import occurrences, span_row, trimmed
 from zeroth_assets.evaluation.golden.stratify import stratified, turn
@@ -171,7 +171,7 @@ def _parts(
     distinct = list(dict.fromkeys(texts))
     if topic == "Parties":
         # The experts also mark roles ("Company"), which stand everywhere: a party's name is what answers.
-        wanted = [_letters(spoken_name(name)) for name in labels.answers[document_id]["Parties"].split(";")]
+        wanted = [_letters(name) for name in party_names(labels.answers[document_id]["Parties"])]
         named = [t for t in distinct if any(_letters(spoken_name(t))[:12] == w[:12] for w in wanted) and len(t) > 5]
         groups: dict[str, list[str]] = {}
         for text in named:

@@ -47,7 +47,7 @@ def drafted_queries(
     """
     at_hand = {(document, version) for document, version in versions.items() if (document, version) in texts}
     here = {document for document, _ in at_hand}
-    living = {item.file for item in drafted if item.parts and item.documents & here}
+    living = {item.file for item in drafted if (item.parts or item.elsewhere) and item.documents & here}
     finals = _final_tenants(tenants)
     owner = dict(tenants.select("document_id", "tenant").iter_rows())
     rows: list[dict[str, object]] = []
