@@ -1,7 +1,7 @@
 """Arms against each other: which is better, by how much, and whether these queries can tell.
 
 What belongs here: a family of comparisons that is named before anybody looks, and the table that comes of it. The
-intervals are `bootstrap`'s, the tests `significance`'s.
+intervals are `paired`'s, the tests `significance`'s.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.evaluation.bootstrap import mean_ci
 from zeroth_assets.evaluation.intervals import Interval
+from zeroth_assets.evaluation.paired import paired_ci, unit_sums, unit_values
 from zeroth_assets.evaluation.significance import (
     Difference,
     difference_verdict,
@@ -268,12 +268,10 @@ def _test(
 ) -> _Result:
     difference = (pair["a"] - pair["b"]).to_numpy()
     labels = None if clusters is None else _labels(pair, clusters)
-    interval = mean_ci(
-        difference, resamples=resamples, seed=seed, confidence=confidence, clusters=labels, bounds=(-1.0, 1.0)
-    )
-    units = difference if labels is None else _cluster_sums(difference, labels)
-    p = randomisation_test(units, np.zeros_like(units), permutations=permutations, seed=seed)
-    spread = difference if labels is None else _linearised(difference, labels)
+    interval = paired_ci(difference, resamples=resamples, seed=seed, confidence=confidence, clusters=labels)
+    sums = unit_sums(difference, labels)
+    p = randomisation_test(sums, np.zeros_like(sums), permutations=permutations, seed=seed)
+    spread = unit_values(difference, labels)
     varied = spread.size >= 2 and float(np.ptp(spread)) > 0.0
     mde = minimum_detectable_effect(spread, alpha=1.0 - confidence) if varied else None
     return _Result(interval, p, mde)
@@ -286,17 +284,6 @@ def _labels(pair: pl.DataFrame, clusters: Mapping[str, str]) -> NDArray[np.str_]
             "A query has no cluster", expected="one for each", found=f"{missing[0]!r} and {len(missing) - 1} others"
         )
     return np.array([clusters[query] for query in pair["query_id"]])
-
-
-def _cluster_sums(values: NDArray[np.float64], labels: NDArray[np.str_]) -> NDArray[np.float64]:
-    _, codes = np.unique(labels, return_inverse=True)
-    return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
-
-
-def _linearised(values: NDArray[np.float64], labels: NDArray[np.str_]) -> NDArray[np.float64]:
-    """A value per cluster whose mean's standard error is that of the ratio mean of all values (Cochran 1977, 6.4)."""
-    sums, sizes = _cluster_sums(values, labels), _cluster_sums(np.ones_like(values), labels)
-    return np.asarray((sums - sizes * values.mean()) * (sums.size / values.size), dtype=np.float64)
 
 
 def _verdict(result: _Result, p: float | None, level: float) -> Difference:

@@ -296,12 +296,21 @@ def test_without_prices_the_cost_is_unknown_and_not_nothing(bench: Bench) -> Non
             "completion_tokens_details": {"reasoning_tokens": 900},
         },
         {"prompt_tokens": 100, "completion_tokens": 20, "completion_tokens_details": {"reasoning_tokens": 900}},
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 700,
+            "total_tokens": 1020,
+            "completion_tokens_details": {"reasoning_tokens": 220},
+        },
     ],
 )
 def test_reasoning_counts_whichever_way_a_server_tells_it(bench: Bench, usage: dict[str, object]) -> None:
     bench.server.usage = usage
     run = bench.run(small_pool(1))
-    assert run.usage == Usage(calls=1, input_tokens=100, output_tokens=920, reasoning_tokens=900)
+    assert (run.usage.calls, run.usage.input_tokens, run.usage.output_tokens) == (1, 100, 920)
+    details = usage["completion_tokens_details"]
+    assert isinstance(details, dict)
+    assert run.usage.reasoning_tokens == details["reasoning_tokens"]
 
 
 def test_reasoning_that_eats_the_budget_ends_the_run_with_what_is_judged_kept(bench: Bench) -> None:
