@@ -119,7 +119,7 @@ MUTANTS = [
     (
         (
             "create or replace function zeroth.verified_principal() returns text language sql stable security definer"
-            " set search_path = pg_catalog, pg_temp as $$ select nullif(current_setting('zeroth.principal', true), '') $$"
+            " set search_path = pg_catalog, pg_temp as $$ select current_setting('zeroth.principal', true) $$"
         ),
         "zeroth.verified_principal",
         "another body",
