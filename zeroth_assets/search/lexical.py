@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from zeroth_assets.artefacts import ArtefactStore
+from zeroth_assets.errors import QueryError
 from zeroth_assets.search.bm25 import Hit
 from zeroth_assets.search.explanation import Explanation
 from zeroth_assets.search.model import Candidate, Shortfall, StageResult
@@ -21,6 +22,10 @@ from zeroth_assets.search.shelf import PostingsShelf, Shelved
 from zeroth_assets.store.registry import ChunkSet
 
 STAGE = "lexical"
+
+
+class NoTermsError(QueryError):
+    """The query holds nothing that the analyser takes for a term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class LexicalRetriever:
             asked = time.perf_counter()
             shelved = self._shelf.index_for(tenants)
             opened = time.perf_counter()
-            terms = shelved.index.query_terms(query)
+            terms = _terms(shelved, query)
             kept: list[tuple[Hit, Key]] = []
             ranked_seconds, read_seconds, depth, dropped = 0.0, 0.0, k, 0
             while True:
@@ -142,6 +147,13 @@ class LexicalRetriever:
         if self._target is None:
             self._target = self.sessions.chunk_set(self.chunk_set, self._dimension)
         return self._target
+
+
+def _terms(shelved: Shelved, query: str) -> list[str]:
+    try:
+        return shelved.index.query_terms(query)
+    except QueryError as error:
+        raise NoTermsError(error.what, expected=error.expected, found=error.found, remedy=error.remedy) from error
 
 
 def _shortfall(k: int, returned: int, tenants: dict[str, int], depth: int, dropped: int) -> Shortfall | None:
