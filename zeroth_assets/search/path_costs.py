@@ -187,14 +187,14 @@ class _Meter:
         self, table: sql.Identifier, ids: list[int], truth: list[list[Hit]], bound: int
     ) -> tuple[float, int, float]:
         """Time at the least ef_search that reaches the target, else at the largest, with its recall."""
-        ms, ef, recall = 0.0, 0, 0.0
+        ef, recall = 0, 0.0
         for step in self._ladder:
             ef = ef_search(self._k, step)
-            scan = IndexScan(ef, bound)
-            ms, answers = self._timed(lambda q, scan=scan: self._walk(table, ids, q, scan))  # type: ignore[misc]
+            answers = (self._walk(table, ids, query, IndexScan(ef, bound)) for query in self._queries)
             recall = float(np.mean([_recalled(a, t) for a, t in zip(answers, truth, strict=True)]))
             if recall >= self._target:
                 break
+        ms, _ = self._timed(lambda query: self._walk(table, ids, query, IndexScan(ef, bound)))
         return ms, ef, recall
 
     def _timed(self, ask: Callable[[NDArray[np.float32]], list[Hit]]) -> tuple[float, list[list[Hit]]]:
