@@ -15,7 +15,7 @@ import polars as pl
 from zeroth_assets.corpus.manifest import ManifestRecord, current_versions
 from zeroth_assets.evaluation.golden.composition import composition, with_core
 from zeroth_assets.evaluation.golden.cuad_labels import read_cuad_labels
-from zeroth_assets.evaluation.golden.cuad_queries import LEFT_OUT_SCHEMA, cuad_queries
+from zeroth_assets.evaluation.golden.cuad_queries import LEFT_OUT_SCHEMA, cuad_queries, phrasings
 from zeroth_assets.evaluation.golden.drafted import drafted_queries
 from zeroth_assets.evaluation.golden.drafted_file import Drafted, read_packaged
 from zeroth_assets.evaluation.golden.model import check_queries, check_spans, golden_digest, texts_of
@@ -56,8 +56,9 @@ def build_golden_queries(
     """Queries and truth for a corpus.
 
     `documents` has document_id, version and text of all sources; `records` are the manifest's; `tenants` has
-    document_id, tenant and raw_tenant; `pairs` is the dedup report's frame; `labels` is the file of expert labels, or
-    None; `drafted` are the packaged ones unless given. `answerable` and `unanswerable` count questions from labels.
+    document_id, tenant and raw_tenant; `pairs` is the dedup report's frame; `labels` is the file of expert labels
+    (`cuad_label_files.find_label_file`), or None; `drafted` are the packaged ones unless given. `answerable` and
+    `unanswerable` count questions from labels.
 
     Raises:
         GoldenError: whatever breaks a rule of labels, drafted queries, spans or splits.
@@ -71,7 +72,7 @@ def build_golden_queries(
     if labels is None:
         notes.append(f"{NO_LABELS}: every query is drafted")
     else:
-        known = read_cuad_labels(labels, current, texts)
+        known = read_cuad_labels(labels, current, texts, list(phrasings()["topics"]))
         experts = cuad_queries(known, texts, pairs, answerable=answerable, unanswerable=unanswerable, seed=seed)
         if experts.queries.is_empty():
             notes.append(f"{NO_LABELS}: the label file names none of its contracts")

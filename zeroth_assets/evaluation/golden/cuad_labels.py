@@ -7,9 +7,8 @@ silence.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from typing import Any
 import polars as pl
 
 from zeroth_assets.corpus.manifest import ManifestRecord
+from zeroth_assets.evaluation.golden.cuad_label_files import file_key, read_label_file
 from zeroth_assets.evaluation.golden.model import GoldenError
 from zeroth_assets.evaluation.golden.spans import occurrences
 
-LABELS_IN_MIRROR = "cuad/derived/cuad_spans_recomputed.json"
 DATE_TOPICS = frozenset({"Agreement Date", "Effective Date"})
 
 _LABEL_FIELDS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -54,8 +53,10 @@ class Labels:
     topics: tuple[str, ...]
 
 
-def read_cuad_labels(path: Path, records: Iterable[ManifestRecord], texts: Mapping[tuple[str, str], str]) -> Labels:
-    """Read a label file (`cuad_spans_recomputed.json`) for the contracts whose current version is among `texts`.
+def read_cuad_labels(
+    path: Path, records: Iterable[ManifestRecord], texts: Mapping[tuple[str, str], str], topics: Sequence[str]
+) -> Labels:
+    """Read a label file for the contracts whose current version is among `texts`.
 
     `records` are those of the manifest, current versions; a contract is found by its file's name. Contracts of the file
     that the corpus does not hold are passed over.
@@ -63,22 +64,13 @@ def read_cuad_labels(path: Path, records: Iterable[ManifestRecord], texts: Mappi
     Raises:
         GoldenError: the file is no such file, or a label's slice is not its text (named by contract, topic and number).
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        listed, topics = content["data"], tuple(content["categories"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise GoldenError(
-            f"The expert labels in {path.name} cannot be read",
-            expected="the JSON file described in the corpus's README",
-            found=type(error).__name__,
-            remedy="set ZEROTH_MIRROR to a folder that holds it, or build without expert labels",
-        ) from error
-    known = {r.identifier: r for r in records if r.source == "cuad"}
+    listed = read_label_file(path, topics)
+    known = {file_key(r.identifier): r for r in records if r.source == "cuad"}
     rows: list[tuple[object, ...]] = []
     answers: dict[str, dict[str, str]] = {}
     types: dict[str, str] = {}
     for contract in listed:
-        record = known.get(Path(contract["file"]).stem)
+        record = known.get(file_key(contract["file"]))
         text = None if record is None else texts.get((record.document_id, record.sha256))
         if record is None or text is None:
             continue
@@ -86,12 +78,13 @@ def read_cuad_labels(path: Path, records: Iterable[ManifestRecord], texts: Mappi
         answers[record.document_id] = {q["category"]: q.get("answer") or "" for q in contract["qas"]}
         for question in contract["qas"]:
             rows += [_label_row(record, question["category"], label, text) for label in question["answers"]]
-    return Labels(pl.DataFrame(rows, schema=LABEL_SCHEMA, orient="row"), answers, types, topics)
+    return Labels(pl.DataFrame(rows, schema=LABEL_SCHEMA, orient="row"), answers, types, tuple(topics))
 
 
 def _label_row(record: ManifestRecord, topic: str, label: Mapping[str, Any], text: str) -> tuple[object, ...]:
-    quote, start = label["text"], label["answer_start"]
-    if not quote or text[start : start + len(quote)] != quote:
+    quote = label["text"]
+    start = label.get("answer_start", text.find(quote))
+    if not quote or start < 0 or text[start : start + len(quote)] != quote:
         raise GoldenError(
             f"Label {label['clause_index']} of {record.document_id}, topic {topic}, is not the slice of its text",
             expected=f"its {len(quote)} characters at [{start}:{start + len(quote)}]",

@@ -13,9 +13,12 @@ from zeroth_assets.corpus.manifest import Manifest, load_manifest
 from zeroth_assets.corpus.model import documents_to_frame
 from zeroth_assets.corpus.parse import parse_document
 from zeroth_assets.corpus.tenants import tenant_keys
-from zeroth_assets.evaluation.golden.cuad_labels import LABELS_IN_MIRROR, Labels, read_cuad_labels
+from zeroth_assets.evaluation.golden.cuad_label_files import IN_MIRROR
+from zeroth_assets.evaluation.golden.cuad_labels import Labels, read_cuad_labels
+from zeroth_assets.evaluation.golden.cuad_queries import phrasings
 from zeroth_assets.evaluation.golden.model import texts_of
 
+TOPICS = list(phrasings()["topics"])
 ROOT = Path(__file__).parents[3]
 
 
@@ -61,4 +64,4 @@ def contracts(mirror: Path) -> Contracts:
         if r.source == "cuad"
     ]
     texts = texts_of(pl.DataFrame(rows, schema=["document_id", "version", "text"], orient="row"))
-    return Contracts(read_cuad_labels(mirror / LABELS_IN_MIRROR, manifest.current(), texts), texts, manifest)
+    return Contracts(read_cuad_labels(mirror / IN_MIRROR[0], manifest.current(), texts, TOPICS), texts, manifest)

@@ -7,7 +7,7 @@ import pytest
 
 from zeroth_assets.evaluation.golden.build import GoldenQueries, build_golden_queries
 from zeroth_assets.evaluation.golden.composition import with_core
-from zeroth_assets.evaluation.golden.cuad_labels import LABELS_IN_MIRROR
+from zeroth_assets.evaluation.golden.cuad_label_files import IN_MIRROR
 from zeroth_assets.evaluation.golden.drafted_file import parse_drafted
 from zeroth_assets_tests.evaluation.golden.builders import queries, query, unanswerable
 from zeroth_assets_tests.evaluation.golden.conftest import Contracts, Corpus, tenants_of
@@ -112,7 +112,7 @@ def test_a_golden_set_of_real_contracts_passes_every_check(contracts: Contracts,
         records,
         tenants_of(contracts.manifest),
         pairs,
-        labels=mirror / LABELS_IN_MIRROR,
+        labels=mirror / IN_MIRROR[0],
         drafted=parse_drafted("", "none"),
         answerable=120,
         unanswerable=60,

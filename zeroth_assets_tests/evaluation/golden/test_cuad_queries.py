@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from zeroth_assets.corpus.archives import archive_path
 from zeroth_assets.corpus.manifest import ManifestRecord
+from zeroth_assets.evaluation.golden.cuad_label_files import IN_ARCHIVE, IN_MIRROR, find_label_file
 from zeroth_assets.evaluation.golden.cuad_labels import Labels, read_cuad_labels
 from zeroth_assets.evaluation.golden.cuad_names import Names, identity_of
 from zeroth_assets.evaluation.golden.cuad_queries import CuadQueries, cuad_queries, phrasings
 from zeroth_assets.evaluation.golden.model import GoldenError
 from zeroth_assets_tests.evaluation.golden.builders import pairs
-from zeroth_assets_tests.evaluation.golden.conftest import Contracts
+from zeroth_assets_tests.evaluation.golden.conftest import TOPICS, Contracts
 
 LAW_TEXT = "The law of Ohio governs."
 TEXT = f"Supply Agreement made by Alpha Works, Inc. and Beta Foods LLC. {LAW_TEXT} Nothing. {LAW_TEXT} us."
@@ -65,7 +68,7 @@ SCRAP: dict[str, object] = {"category": "Anti-Assignment", "answer": "Yes", "ans
 
 def made(folder: Path, *qas: dict[str, object]) -> CuadQueries:
     texts = {("cuad:alpha", VERSION): TEXT}
-    labels = read_cuad_labels(labels_file(folder, *qas), [record()], texts)
+    labels = read_cuad_labels(labels_file(folder, *qas), [record()], texts, TOPICS)
     return cuad_queries(labels, texts, NO_PAIRS, answerable=100, unanswerable=100)
 
 
@@ -82,7 +85,54 @@ def test_a_label_whose_slice_is_not_its_text_is_refused_with_its_place(tmp_path:
 def test_a_file_that_is_no_label_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[]")
     with pytest.raises(GoldenError, match="cannot be read"):
-        read_cuad_labels(tmp_path / "bad.json", [], {})
+        read_cuad_labels(tmp_path / "bad.json", [], {}, TOPICS)
+
+
+CSV = f"Filename,{','.join(f'{t},{t}-Answer' for t in TOPICS)}\r\n"
+
+
+def published_table() -> str:
+    row = {"Parties": "['Alpha Works, Inc.', 'Beta Foods LLC']", "Governing Law": f"['{LAW_TEXT} <omitted> Nothing.']"}
+    answers = {"Parties": "Alpha Works, Inc. (Seller); Beta Foods LLC (Buyer)", "Governing Law": "Ohio"}
+    cells = (f'"{row.get(t, "")}","{answers.get(t, "")}"' for t in TOPICS)
+    return f"{CSV}Alpha .PDF,{','.join(cells)}\r\n"
+
+
+def test_the_published_table_is_read_too_from_a_file_or_the_archive(tmp_path: Path) -> None:
+    texts = {("cuad:alpha", VERSION): TEXT}
+    table, archive = tmp_path / "master_clauses.csv", tmp_path / "labels.zip"
+    table.write_text(published_table(), newline="")
+    with zipfile.ZipFile(archive, "w") as out:
+        out.write(table, IN_ARCHIVE)
+    read = [read_cuad_labels(path, [record()], texts, TOPICS) for path in (table, archive)]
+    assert read[0].labels.equals(read[1].labels)
+    assert read[0].labels.select("topic", "text", "char_start").rows() == [
+        ("Parties", "Alpha Works, Inc.", 25),
+        ("Parties", "Beta Foods LLC", 47),
+        ("Governing Law", LAW_TEXT, 63),
+        ("Governing Law", "Nothing.", 88),
+    ]
+
+
+@pytest.mark.parametrize("broken", ["Filename\r\nalpha.pdf\r\n", published_table().replace("['Alpha", "[Alpha")])
+def test_a_table_without_its_columns_or_with_a_cell_that_is_no_list_is_refused(tmp_path: Path, broken: str) -> None:
+    table = tmp_path / "master_clauses.csv"
+    table.write_text(broken, newline="")
+    with pytest.raises(GoldenError, match="cannot be read"):
+        read_cuad_labels(table, [record()], {("cuad:alpha", VERSION): TEXT}, TOPICS)
+
+
+def test_labels_are_looked_for_in_the_mirror_then_in_the_archive(tmp_path: Path) -> None:
+    url = "https://example.org/CUAD_v1.zip"
+    with_archive = [replace(record(), archive_url=url, archive_member="x")]
+    assert find_label_file(tmp_path, tmp_path, with_archive) is None
+    archive = archive_path(tmp_path, url)
+    archive.parent.mkdir()
+    archive.write_bytes(b"")
+    assert find_label_file(None, tmp_path, with_archive) == find_label_file(tmp_path, tmp_path, with_archive) == archive
+    (tmp_path / "cuad").mkdir()
+    (tmp_path / IN_MIRROR[1]).write_text("")
+    assert find_label_file(tmp_path, tmp_path, with_archive) == tmp_path / IN_MIRROR[1]
 
 
 def test_every_place_of_an_ambiguous_label_is_accepted(tmp_path: Path) -> None:
@@ -140,6 +190,17 @@ def test_all_13831_labels_slice_their_text_and_few_are_set_aside(contracts: Cont
     assert labels.height == 13_831
     assert labels.filter(pl.col("set_aside").is_not_null()).height < 60
     assert labels.filter(pl.col("occurrences").list.len() > 1).height >= 2_219
+
+
+@pytest.mark.mirror
+def test_the_published_table_holds_the_same_labels(contracts: Contracts, mirror: Path) -> None:
+    published = read_cuad_labels(mirror / IN_MIRROR[1], contracts.manifest.current(), contracts.texts, TOPICS)
+    ours, theirs = contracts.labels, published
+    assert len(theirs.answers) >= 509
+    assert {d: set(a) for d, a in theirs.answers.items()} == {d: set(ours.answers[d]) for d in theirs.answers}
+    places = ["document_id", "topic", "text", "char_start"]
+    same = ours.labels.filter(pl.col("document_id").is_in(list(theirs.answers)))
+    assert theirs.labels.select(places).sort(places).equals(same.select(places).sort(places))
 
 
 @pytest.mark.mirror
