@@ -23,6 +23,7 @@ from scipy.special import stdtrit
 from zeroth_assets.evaluation.bootstrap import mean_ci
 from zeroth_assets.evaluation.intervals import Interval
 
+FEW_DIFFERING = 30
 _RESAMPLED = frozenset({"studentised", "bca"})
 
 
@@ -52,8 +53,14 @@ def paired_ci(
     units = unit_values(values, clusters)
     error = float(units.std(ddof=1)) / math.sqrt(units.size)
     reach = float(stdtrit(units.size - 1, 0.5 + confidence / 2.0)) * error
+    # Only queries on which the arms differ tell anything about how skewed their differences are.
+    differ = int(np.count_nonzero(values))
+    warning = interval.warning
+    if warning is None and differ < FEW_DIFFERING:
+        warning = f"only {differ} of {values.size} queries differ between the arms: may cover less than stated"
     return replace(
         interval,
+        warning=warning,
         low=max(bounds[0], min(interval.low, interval.point - reach)),
         high=min(bounds[1], max(interval.high, interval.point + reach)),
         method=f"{interval.method} and t, outer ends",

@@ -35,6 +35,12 @@ def test_where_hardly_any_query_differs_the_closed_form_stands_with_its_warning(
     assert interval.warning is not None
 
 
+def test_few_queries_on_which_the_arms_differ_carry_a_warning() -> None:
+    values = np.array([0.0] * 40 + list(spread(30)))
+    assert paired_ci(values, seed=1).warning is None
+    assert "only 29 of 70" in str(paired_ci(np.append(values[:-1], 0.0), seed=1).warning)
+
+
 def test_clusters_of_one_query_each_are_the_queries() -> None:
     values = spread(30)
     labels = [f"{i:03}" for i in range(30)]
