@@ -64,19 +64,14 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, str]], gap: float) -> Non
     for value, _ in ordered:
         places.append(min(value, places[-1] - gap if places else top))
     places = [place + max(0.0, bottom - places[-1] + gap / 2) for place in places]
+    at_edge = axes.get_yaxis_transform()
     for (value, design), place in zip(ordered, places, strict=True):
-        axes.annotate(
-            label_of(design),
-            (1.0, value),
-            xycoords=("axes fraction", "data"),
-            xytext=(1.05, place),
-            textcoords=("axes fraction", "data"),
-            va="center",
-            fontsize=8.5,
-            color=COLOURS[design],
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": COLOURS[design], "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
-        )
+        colour = COLOURS[design]
+        line: Any = {"transform": at_edge, "clip_on": False, "color": colour}
+        axes.plot([1.005, 1.04], [value, place], linewidth=0.7, **line)
+        axes.plot([1.06], [place], marker=MARKERS[design], markersize=5, **line)
+        # Dark, since the paler colours are hard to read as letters.
+        axes.text(1.09, place, label_of(design), transform=at_edge, va="center", fontsize=8.5, color=INK)
 
 
 def most(rows: pl.DataFrame, column: str) -> int:

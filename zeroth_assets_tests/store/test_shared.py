@@ -186,6 +186,20 @@ def test_a_retired_tenant_leaves_the_shared_table_at_once_and_the_next_load_says
     assert verify_shared(db, CHUNK_SET) == ()
 
 
+def test_a_tenant_that_is_loaded_meanwhile_is_copied_whole_as_it_was(db: Database) -> None:
+    fill(db)
+
+    def meddle(done: int, total: int) -> None:
+        if done == 1:
+            load(db, make_chunks(range(50), "newer", "doc:c2"), tenant="c")
+
+    report = load_shared(db, CHUNK_SET, progress=meddle)
+    assert (report.rows, seen(db, "c"), seen(db, "c", "chunk_1")) == (180, {"c"}, {"newer"})
+    assert shared_state(db, CHUNK_SET).stale == ("c",)
+    load_shared(db, CHUNK_SET)
+    assert verify_shared(db, CHUNK_SET) == ()
+
+
 def test_an_old_snapshot_goes_on_seeing_the_former_rows(db: Database) -> None:
     fill(db, 400)
     load_shared(db, CHUNK_SET)
