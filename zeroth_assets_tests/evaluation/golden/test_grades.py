@@ -48,6 +48,11 @@ def test_a_span_cut_in_two_though_a_chunk_could_hold_it_reaches_2_at_most() -> N
     assert grades(truth, chunks([(1, "rfc:1", 0, 100), (2, "rfc:1", 100, 200)])) == {1: 1, 2: 2}
 
 
+def test_a_span_as_long_as_a_chunk_is_not_longer_than_one() -> None:
+    truth = spans(span("a", "rfc:1", 40, 140, TEXT))
+    assert grades(truth, chunks([(1, "rfc:1", 0, 100), (2, "rfc:1", 100, 200)])) == {1: 2, 2: 1}
+
+
 def test_a_span_over_three_chunks_can_be_out_of_every_chunks_reach_and_that_is_told() -> None:
     truth = spans(span("a", "rfc:1", 60, 165, TEXT))
     cut = chunks([(1, "rfc:1", 0, 110), (2, "rfc:1", 110, 125), (3, "rfc:1", 125, 230)])

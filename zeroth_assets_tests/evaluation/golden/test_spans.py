@@ -22,6 +22,11 @@ def test_every_occurrence_is_found_and_nothing_else(text: str, quote: str) -> No
     assert occurrences(text, quote) == [i for i in range(len(text)) if text.startswith(quote, i)]
 
 
+def test_occurrences_may_overlap() -> None:
+    assert occurrences("aaaa", "aa") == [0, 1, 2]
+    assert occurrences("anything", "") == []
+
+
 @given(st.text(alphabet=" \n\tab", min_size=1, max_size=12))
 def test_a_trimmed_range_is_the_stripped_slice(text: str) -> None:
     start, end = trimmed(text, 0, len(text))
