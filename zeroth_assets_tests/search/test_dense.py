@@ -452,3 +452,12 @@ def test_a_shared_index_of_former_builds_is_not_taken(fresh_database: Database) 
             dense.search("all", _UNIT, 10, path="shared")
         # Whoever may not see the tenant that changed is still served by it.
         assert "the shared index" in str(dense.search("rfc-a", _UNIT, 10, path="shared").plan)
+
+
+def test_the_walk_of_the_shared_index_goes_on_until_k_rows_of_a_narrow_principal_are_found(
+    with_shared: Database, dense: DenseRetriever
+) -> None:
+    for query in QUERIES[:6]:
+        result = dense.search("rfc-small", query, 5, path="shared")
+        assert len(result.candidates) == 5
+        assert "scanned again" not in str(result.plan)
