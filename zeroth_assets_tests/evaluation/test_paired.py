@@ -39,6 +39,8 @@ def test_few_queries_on_which_the_arms_differ_carry_a_warning() -> None:
     values = np.array([0.0] * 40 + list(spread(30)))
     assert paired_ci(values, seed=1).warning is None
     assert "only 29 of 70" in str(paired_ci(np.append(values[:-1], 0.0), seed=1).warning)
+    hits = np.array([0.0] * 60 + [1.0] * 6 + [-1.0] * 4)
+    assert paired_ci(hits, seed=1).warning is None
 
 
 def test_clusters_of_one_query_each_are_the_queries() -> None:

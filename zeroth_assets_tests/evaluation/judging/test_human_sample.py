@@ -30,7 +30,8 @@ def judged(counts: dict[int, int]) -> tuple[pl.DataFrame, pl.DataFrame, list[Jud
     texts = [
         f"Passage {i}, which says:\r\n=SUM(A1) \U0001f600 {HOSTILE if i % 3 == 0 else ''}" for i in range(len(rows))
     ]
-    texts[1:3] = ["=1+1", "'quoted'"]
+    # The last ones are of the rarest grade, so that every sample has them.
+    texts[-2:] = ["=1+1", "'quoted'"]
     passages = pl.DataFrame({"document_id": [f"doc{i}" for i in range(len(rows))], "text": texts})
     return judgments, passages, [JudgeQuery(f"q{i}", f'-Question {i}, "why"?') for i in range(len(rows) // 5 + 1)]
 
