@@ -18,6 +18,8 @@ for _category in ("BetaWarning", "PreviewWarning"):
         warnings.filterwarnings("ignore", category=_known, module=r"zeroth_assets\..*")
 
 from zeroth_assets.defs import (  # noqa: E402
+    access,
+    access_summary,
     chunks,
     corpus,
     embeddings,
@@ -45,6 +47,8 @@ def build_defs(*, resource_overrides: Mapping[str, Any] | None = None) -> dg.Def
             *shared.assets,
             *golden.assets,
             *evaluation.assets,
+            *access.assets,
+            *access_summary.assets,
         ],
         jobs=[schedules.refresh],
         schedules=schedules.schedules,

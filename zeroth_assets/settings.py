@@ -69,6 +69,12 @@ class Settings(BaseSettings):
     hnsw_ef_construction: int = Field(default=64, ge=4, le=1000)
     ann_queries: int = Field(default=50, ge=10, description="Sampled queries per tenant.")
     recall_floor: float = Field(default=0.9, ge=0, le=1, description="Recall@10 at ef_search 40 that a tenant owes.")
+    access_grid: Literal["small", "full"] = Field(
+        default="small", description="Which index designs, ef_search and k access_recall measures."
+    )
+    baselines: Path | None = Field(
+        default=None, description="Folder of accepted figures. Default: the package's for its corpora, else the home's."
+    )
     expert_labels: Path | None = Field(
         default=None, description="File of expert labels over CUAD. Default: the mirror's, where it has one."
     )
@@ -93,6 +99,7 @@ class Settings(BaseSettings):
         "pg_bin",
         "model_revision",
         "expert_labels",
+        "baselines",
         mode="before",
     )
     @classmethod
@@ -122,6 +129,15 @@ class Settings(BaseSettings):
             return self.home.expanduser().resolve()
         name = ".zeroth" if self.corpus == "sample" else f".zeroth-{self.corpus}"
         return Path.cwd() / name
+
+    @property
+    def baselines_dir(self) -> Path:
+        """Where accepted figures lie: committed with the package for the corpora that travel with it."""
+        if self.baselines is not None:
+            return self.baselines.expanduser().resolve()
+        if self.manifest in (None, "sample", "published"):
+            return package_file(f"baselines/{self.corpus}")
+        return self.state_dir / "baselines"
 
     @property
     def manifest_path(self) -> Path:

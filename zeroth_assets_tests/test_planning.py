@@ -16,7 +16,14 @@ from zeroth_assets.corpus.raw import raw_path
 from zeroth_assets.corpus.tenants import ASSIGNMENT_SCHEMA
 from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import ArtefactError, TenantError
-from zeroth_assets.planning import Planner, split_asset, tenant_assets
+from zeroth_assets.planning import (
+    PHASES,
+    Planner,
+    all_assets,
+    partitioned_by,
+    phase_assets,
+    split_asset,
+)
 from zeroth_assets.settings import Settings, package_file, read_settings
 from zeroth_assets.store.state import LiveBuild
 
@@ -31,6 +38,8 @@ MODEL = ModelFiles(
     query_prefix="",
 )
 LIVE = {("fixed_512", "rfc-a"): LiveBuild(7, 2), ("section_aware", "rfc-a"): LiveBuild(8, 2)}
+SHARED = {"fixed_512": 3, "section_aware": 4}
+TENANT = phase_assets("tenants")
 MakePlanner = Callable[..., Planner]
 
 
@@ -55,6 +64,7 @@ def planner(tmp_path: Path, store: ArtefactStore, manifest: Manifest) -> MakePla
             "migrations_digest": "m",
             "schema_version": "m",
             "live_builds": LIVE,
+            "shared_builds": SHARED,
             **changes,
         }
         return Planner(settings, store, arguments.pop("manifest", manifest), **arguments)
@@ -74,25 +84,26 @@ def everything(tmp_path: Path, store: ArtefactStore, manifest: Manifest, planner
         about = planner().recipe(artefact, partition).about("Made for a test.", publish, **details)
         store.write_frame(frame, artefact, partition, **about)
 
-    some = pl.DataFrame({"a": [1]})
-    publish("corpus_manifest", None, some)
-    publish("database_schema", None, some)
-    publish("raw_documents", "rfc", some, missing=[], absent=[])
-    publish("parsed_documents", "rfc", some)
     rows = [(r.document_id, r.sha256, "rfc", "rfc-a", "rfc-a", "A", None, "own", 1.0, "t") for r in manifest]
-    publish("tenant_assignments", None, pl.DataFrame(rows, schema=ASSIGNMENT_SCHEMA, orient="row"))
-    for asset in tenant_assets():
+    assignments = pl.DataFrame(rows, schema=ASSIGNMENT_SCHEMA, orient="row")
+    keys: dict[str | None, str | None] = {"source": "rfc", "tenant": "rfc-a", None: None}
+    for asset in all_assets():
         stage, chunk_set = split_asset(asset)
-        details = {}
-        if stage == "tenant_index" and chunk_set is not None:
+        details: dict[str, Any] = {}
+        if stage == "raw_documents":
+            details = {"missing": [], "absent": []}
+        elif stage == "tenant_index" and chunk_set is not None:
             live = LIVE[chunk_set, "rfc-a"]
             details = {"index_build_id": live.index_build_id, "table_rows": live.rows}
-        publish(asset, "rfc-a", pl.DataFrame({"a": [asset]}), **details)
+        elif stage == "shared_index" and chunk_set is not None:
+            details = {"shared_build_id": SHARED[chunk_set]}
+        frame = assignments if stage == "tenant_assignments" else pl.DataFrame({"a": [asset]})
+        publish(asset, keys[partitioned_by(asset)], frame, **details)
     return planner
 
 
 def stale_of(planner: Planner) -> tuple[str, ...]:
-    return planner.stale(tenant_assets(), "rfc-a")
+    return planner.stale(TENANT, "rfc-a")
 
 
 def test_nothing_is_stale_when_everything_was_made_by_todays_recipes(everything: MakePlanner) -> None:
@@ -101,6 +112,9 @@ def test_nothing_is_stale_when_everything_was_made_by_todays_recipes(everything:
     assert planner.stale(("raw_documents", "parsed_documents"), "rfc") == ()
     assert planner.stale(("tenant_assignments",)) == ()
     assert stale_of(planner) == ()
+    for phase in PHASES:
+        key = {"source": "rfc", "tenant": "rfc-a"}.get(phase.partitioned_by or "")
+        assert planner.stale(phase.assets, key) == ()
 
 
 def test_in_an_empty_store_all_of_a_source_is_stale(planner: MakePlanner) -> None:
@@ -111,7 +125,7 @@ def test_a_chunker_version_makes_every_tenants_chain_stale(
     everything: MakePlanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(CHUNKER_VERSION, "fixed_512", "next")
-    assert stale_of(everything()) == tuple(a for a in tenant_assets() if a.endswith("fixed_512"))
+    assert stale_of(everything()) == tuple(a for a in TENANT if a.endswith("fixed_512"))
 
 
 def test_a_parser_version_makes_the_source_and_its_tenants_stale(
@@ -119,11 +133,11 @@ def test_a_parser_version_makes_the_source_and_its_tenants_stale(
 ) -> None:
     monkeypatch.setitem(PARSER_VERSION, "rfc", "next")
     assert everything().stale(("raw_documents", "parsed_documents"), "rfc") == ("parsed_documents",)
-    assert stale_of(everything()) == tenant_assets()
+    assert stale_of(everything()) == TENANT
 
 
 def test_other_weights_under_the_same_name_make_chunks_and_all_after_them_stale(everything: MakePlanner) -> None:
-    assert stale_of(everything(model=replace(MODEL, weights_sha256="v" * 64))) == tenant_assets()
+    assert stale_of(everything(model=replace(MODEL, weights_sha256="v" * 64))) == TENANT
 
 
 def test_index_parameters_concern_the_index_and_its_recall_alone(everything: MakePlanner) -> None:
@@ -188,3 +202,44 @@ def test_an_asset_that_does_not_exist_is_refused(everything: MakePlanner) -> Non
 def test_asset_names_split_into_stage_and_chunk_set() -> None:
     assert split_asset("ann_recall_section_aware") == ("ann_recall", "section_aware")
     assert split_asset("raw_documents") == ("raw_documents", None)
+
+
+def test_what_stands_on_all_tenants_is_stale_with_any_one_of_them(
+    everything: MakePlanner, store: ArtefactStore
+) -> None:
+    index = store.require("tenant_index_fixed_512", "rfc-a")
+    about = everything().recipe("tenant_index_fixed_512", "rfc-a").about("Other rows.", str, **index.details)
+    store.write_frame(pl.DataFrame({"a": ["other rows"]}), "tenant_index_fixed_512", "rfc-a", **about)
+    planner = everything()
+    assert stale_of(planner) == ("ann_recall_fixed_512",)
+    assert planner.stale(phase_assets("shared")) == ("shared_index_fixed_512",)
+    assert planner.stale(phase_assets("access"), "rfc-a") == ("access_recall_fixed_512",)
+    assert planner.stale(phase_assets("questions")) == ()
+
+
+def test_a_shared_index_that_the_database_has_lost_is_stale(everything: MakePlanner) -> None:
+    assert everything(shared_builds={"fixed_512": 3}).stale(phase_assets("shared")) == ("shared_index_section_aware",)
+
+
+def test_a_figure_that_fell_below_its_baseline_stays_stale_until_it_is_mended_or_accepted(
+    everything: MakePlanner, store: ArtefactStore
+) -> None:
+    for regressed, stale in ((True, ("ann_recall_fixed_512",)), (False, ())):
+        about = everything().recipe("ann_recall_fixed_512", "rfc-a").about("A figure.", str, regressed=regressed)
+        store.write_frame(pl.DataFrame({"a": [1]}), "ann_recall_fixed_512", "rfc-a", **about)
+        assert stale_of(everything()) == stale
+
+
+def test_a_fan_in_stands_on_the_tenants_that_there_are(everything: MakePlanner, store: ArtefactStore) -> None:
+    before = set(everything().recipe("shared_index_fixed_512").inputs)
+    assert before == {"tenant_index_fixed_512/rfc-a"}
+    store.remove("tenant_index_fixed_512", "rfc-a")
+    with pytest.raises(ArtefactError, match="tenant_index_fixed_512/rfc-a is missing"):
+        everything().recipe("shared_index_fixed_512")
+
+
+def test_a_partition_for_an_asset_without_any_is_refused(everything: MakePlanner) -> None:
+    with pytest.raises(ArtefactError, match="has no partitions"):
+        everything().recipe("shared_index_fixed_512", "rfc-a")
+    with pytest.raises(ArtefactError, match="has partitions"):
+        everything().recipe("chunks_fixed_512")

@@ -3,10 +3,13 @@
 from typing import Any
 
 import dagster as dg
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from zeroth_assets.corpus.model import documents_to_frame
 from zeroth_assets.defs import metadata as md
+from zeroth_assets.defs.baselines import against_baseline, regression_check
 from zeroth_assets.defs.chunks import tenant_documents
 from zeroth_assets.defs.partitions import all_of, tenants
 from zeroth_assets.defs.progress import progress_of
@@ -22,6 +25,7 @@ from zeroth_assets.evaluation.ann_report import (
     recall_verdict,
     verdict,
 )
+from zeroth_assets.evaluation.baselines import Regression
 from zeroth_assets.evaluation.plots import plot_ann_recall
 from zeroth_assets.evaluation.queries import NoQueriesError, sample_queries
 from zeroth_assets.planning import EF_SEARCH, Recipe
@@ -31,6 +35,20 @@ from zeroth_assets.store.preflight import preflight
 GROUP = "evaluation"
 SHOWN = ["ef_search", "recall", "recall_low", "recall_high", "rows_min", "short_queries"]
 SHOWN += ["latency_p50_ms", "latency_p95_ms", "plan_node", "trivial"]
+
+
+def sampled_queries(project: Project, tenant: str) -> tuple[pl.DataFrame, NDArray[np.float32]]:
+    """Sentences of the tenant's own documents as queries, and their vectors.
+
+    Raises:
+        NoQueriesError: none of them is fit to be a query.
+    """
+    settings, encoder = project.settings, project.encoder
+    documents = documents_to_frame(tenant_documents(project, tenant))
+    queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
+    # The same sentences are asked of every chunk set and design: after the first time they come from the memo.
+    asked = [encoder.query_prefix + text for text in queries["text"]]
+    return queries, embed_with_memo(asked, encoder, project.memo).vectors
 
 
 def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
@@ -63,26 +81,30 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
                 partitions_def=tenants,
                 description="The interval of recall@10 at ef_search 40 does not lie below ZEROTH_RECALL_FLOOR.",
             ),
+            dg.AssetCheckSpec(
+                "no_regression",
+                asset=name,
+                blocking=True,
+                partitions_def=tenants,
+                description="Recall per query has not fallen below the accepted baseline; see `zeroth baseline`.",
+            ),
         ],
     )
     def ann_recall(context: dg.AssetExecutionContext, project: Project) -> Any:
         tenant, settings = context.partition_key, project.settings
         recipe = project.planner().recipe(name, tenant)
         preflight(project.database)
-        documents = documents_to_frame(tenant_documents(project, tenant))
         try:
-            queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
+            queries, vectors = sampled_queries(project, tenant)
         except NoQueriesError as error:
             yield _withheld(project, chunk_set, tenant, recipe, error)
             return
         encoder = project.encoder
-        # The same sentences are asked of both chunk sets: the second time they come from the memo.
-        asked = [encoder.query_prefix + text for text in queries["text"]]
         report = measure_ann_recall(
             project.database,
             chunk_set=chunk_set,
             tenant_key=tenant,
-            queries=embed_with_memo(asked, encoder, project.memo).vectors,
+            queries=vectors,
             seed=settings.seed,
             dimension=encoder.dimension,
             fingerprint_digest=encoder.fingerprint.digest,
@@ -116,6 +138,11 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
             yield from results
             raise MeasurementError(f"The figures of {name} {tenant} are withheld", found="; ".join(honest.problems))
         per_query = report.per_query.with_columns(pl.col("query").map_elements(lambda i: queries["query_id"][i]))
+        at_headline = per_query.filter(pl.col("ef_search") == HEADLINE_EF_SEARCH)
+        regression = against_baseline(
+            settings, "ann_recall", f"{chunk_set}/{tenant}", dict(at_headline.select("query", "recall").iter_rows())
+        )
+        results.append(regression_check(regression))
         sidecar = project.store.write_frame(
             report.figures,
             name,
@@ -126,6 +153,7 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
                 truth=TRUTH,
                 latency=LATENCY,
                 fingerprint_digest=encoder.fingerprint.digest,
+                regressed=regression.verdict == "regressed",
                 per_query=per_query.select("ef_search", "query", "recall", "rows").to_dict(as_series=False),
             ),
         )
@@ -178,6 +206,7 @@ def _withheld(
                 severity=dg.AssetCheckSeverity.WARN,
                 metadata={"found": f"withheld: {reason}", "floor": project.settings.recall_floor},
             ),
+            regression_check(Regression("cannot tell", f"withheld: {reason}", 0)),
         ],
     )
 

@@ -38,6 +38,7 @@ class Runner:
         self._job = definitions.resolve_implicit_global_asset_job_def()
         self._outcome = Outcome()
         self._instance: dg.DagsterInstance | None = None
+        self._failed_phases: set[str] = set()
 
     def materialize(self, tenants: Sequence[str] = (), sources: Sequence[str] = (), *, fan_ins: bool = True) -> Outcome:
         """Bring everything up to date, or what `tenants` and `sources` need.
@@ -56,6 +57,9 @@ class Runner:
             for phase in PHASES:
                 if phase.over_tenants and not self._has_tenants(fan_ins):
                     break
+                if failed := self._failed_phases & set(phase.needs):
+                    self._watcher.message(f"{phase.name}: left out, since {', '.join(sorted(failed))} failed")
+                    continue
                 match phase.partitioned_by:
                     case "source":
                         self._phase(phase, [s for s in wanted if self._has_source(s)])
@@ -143,7 +147,10 @@ class Runner:
         for number, (partition, stale) in enumerate(todo, start=1):
             self._watcher.started(partition or ", ".join(stale), stale, number, len(todo))
             self.run(stale, partition)
-        if phase.required and todo and not any(run.succeeded for run in self._outcome.runs[-len(todo) :]):
+        ended = self._outcome.runs[-len(todo) :] if todo else []
+        if phase.partitioned_by is None and any(not run.succeeded for run in ended):
+            self._failed_phases.add(phase.name)
+        if phase.required and ended and not any(run.succeeded for run in ended):
             last = self._outcome.runs[-1]
             raise error_class(last.error_type)(
                 f"{', '.join(last.assets)} could not be made, and all else stands on it",

@@ -6,6 +6,7 @@ nothing here knows Dagster. `model` says what a stage is, the `*_stages` modules
 `stages` puts them in order, `planner` answers.
 """
 
+from zeroth_assets.planning.corpuswide_stages import access_grid
 from zeroth_assets.planning.model import PartitionedBy, Phase, Place, Recipe, Stage, split_asset
 from zeroth_assets.planning.planner import Planner
 from zeroth_assets.planning.stages import (
@@ -18,6 +19,7 @@ from zeroth_assets.planning.stages import (
     all_assets,
     feeds,
     partitioned_by,
+    phase_assets,
     tenant_assets,
 )
 from zeroth_assets.planning.tenant_stages import EF_SEARCH, OVERLAP_SHARE
@@ -37,9 +39,11 @@ __all__ = [
     "Planner",
     "Recipe",
     "Stage",
+    "access_grid",
     "all_assets",
     "feeds",
     "partitioned_by",
+    "phase_assets",
     "split_asset",
     "tenant_assets",
 ]

@@ -7,12 +7,25 @@ of a hundred partitions or more; these recipes name every tenant's data version,
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from importlib import resources
 
 from zeroth_assets.artefacts import Sidecar
+from zeroth_assets.evaluation.access_model import DESIGNS, GRID_EF_SEARCH, GRID_K, Design
 from zeroth_assets.evaluation.golden.drafted_file import PACKAGED
 from zeroth_assets.planning.inputs import Inputs
 from zeroth_assets.planning.model import Made, Place, Stage
+from zeroth_assets.planning.tenant_stages import not_regressed
+from zeroth_assets.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class AccessGrid:
+    """What is measured of access control."""
+
+    designs: tuple[Design, ...]
+    ef_search: tuple[int, ...]
+    k: tuple[int, ...]
 
 
 def _shared_index(inputs: Inputs, place: Place) -> Made:
@@ -25,6 +38,36 @@ def _shared_index(inputs: Inputs, place: Place) -> Made:
 
 def _shared_is_live(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
     return inputs.shared_builds.get(place.chunks, 0) == int(sidecar.details.get("shared_build_id", -1))
+
+
+def access_grid(settings: Settings) -> AccessGrid:
+    """The index designs, ef_search and k that are measured under these settings."""
+    if settings.access_grid == "full":
+        return AccessGrid(DESIGNS, GRID_EF_SEARCH, GRID_K)
+    return AccessGrid(("shared_postfilter", "shared_strict", "partition_hnsw", "partition_exact"), (40, 200), (10,))
+
+
+def _grid(inputs: Inputs) -> dict[str, object]:
+    settings, grid = inputs.settings, access_grid(inputs.settings)
+    return {
+        "designs": list(grid.designs),
+        "ef_search": list(grid.ef_search),
+        "k": list(grid.k),
+        "queries": settings.ann_queries,
+        "seed": settings.seed,
+        "resamples": settings.resamples,
+        **inputs.encoder(),
+    }
+
+
+def _access_recall(inputs: Inputs, place: Place) -> Made:
+    indexes = inputs.versions((f"tenant_index_{place.chunks}", place.key), (f"shared_index_{place.chunks}", None))
+    return Made(inputs.documents(place.key) | indexes, _grid(inputs))
+
+
+def _access_summary(inputs: Inputs, place: Place) -> Made:
+    measured = inputs.over_tenants(f"access_recall_{place.chunks}")
+    return Made(measured | inputs.versions((f"shared_index_{place.chunks}", None)), _grid(inputs))
 
 
 def _golden_queries(inputs: Inputs, place: Place) -> Made:
@@ -55,5 +98,7 @@ def _drafted_digest() -> str:
 
 STAGES: tuple[Stage, ...] = (
     Stage("shared_index", "shared", "1", _shared_index, chunk_sets=True, live=_shared_is_live),
-    Stage("golden_queries", "shared", "1", _golden_queries),
+    Stage("access_recall", "access", "1", _access_recall, chunk_sets=True, live=not_regressed),
+    Stage("access_recall_summary", "summaries", "1", _access_summary, chunk_sets=True),
+    Stage("golden_queries", "questions", "1", _golden_queries),
 )

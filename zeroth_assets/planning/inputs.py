@@ -20,10 +20,11 @@ from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.corpus.tenants import default_floor
 from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import TenantError
-from zeroth_assets.evaluation.golden.cuad_labels import LABELS_IN_MIRROR
 from zeroth_assets.provenance import documents_digest
 from zeroth_assets.settings import SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
+
+_LABELS_IN_MIRROR = "cuad/derived/cuad_spans_recomputed.json"
 
 
 class Inputs:
@@ -96,7 +97,7 @@ class Inputs:
         named, mirror = self.settings.expert_labels, self.settings.mirror_location
         if named is not None or mirror is None or mirror.startswith(("http://", "https://")):
             return named
-        path = Path(mirror) / LABELS_IN_MIRROR
+        path = Path(mirror) / _LABELS_IN_MIRROR
         return path if path.exists() else None
 
     def labels_digest(self) -> str | None:

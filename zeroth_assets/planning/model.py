@@ -108,6 +108,7 @@ class Phase:
     """A step of the plan.
 
     Without a `required` one nothing after it can be made; one `over_tenants` stands on all tenants that there are.
+    Where a phase that it `needs` had a failed run, it is left out.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Phase:
     assets: tuple[str, ...]
     required: bool = False
     over_tenants: bool = False
+    needs: tuple[str, ...] = ()
 
 
 def split_asset(artefact: str) -> tuple[str, str | None]:

@@ -21,9 +21,14 @@ def _assets_of(phase: str) -> tuple[str, ...]:
 
 
 def _phase(
-    name: str, partitioned_by: PartitionedBy | None, *, required: bool = False, over_tenants: bool = False
+    name: str,
+    partitioned_by: PartitionedBy | None,
+    *,
+    required: bool = False,
+    over_tenants: bool = False,
+    needs: tuple[str, ...] = (),
 ) -> Phase:
-    return Phase(name, partitioned_by, _assets_of(name), required, over_tenants)
+    return Phase(name, partitioned_by, _assets_of(name), required, over_tenants, needs)
 
 
 PHASES: tuple[Phase, ...] = (
@@ -32,6 +37,9 @@ PHASES: tuple[Phase, ...] = (
     _phase("corpus", None, required=True),
     _phase("tenants", "tenant"),
     _phase("shared", None, over_tenants=True),
+    _phase("access", "tenant", over_tenants=True, needs=("shared",)),
+    _phase("summaries", None, over_tenants=True, needs=("shared",)),
+    _phase("questions", None, over_tenants=True),
 )
 PLAIN_ASSETS: tuple[str, ...] = _assets_of("plain")
 SOURCE_ASSETS: tuple[str, ...] = _assets_of("sources")
@@ -42,6 +50,11 @@ CODE_VERSIONS: Mapping[str, str] = {s.name: s.version for s in STAGES.values() i
 def all_assets() -> tuple[str, ...]:
     """Every asset in an order in which they can be made."""
     return tuple(asset for phase in PHASES for asset in phase.assets)
+
+
+def phase_assets(phase: str) -> tuple[str, ...]:
+    """The assets of a phase in an order in which they can be made."""
+    return next(p.assets for p in PHASES if p.name == phase)
 
 
 def tenant_assets() -> tuple[str, ...]:
