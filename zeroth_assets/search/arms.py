@@ -7,7 +7,7 @@ only one of the two indexes has. Fusing and all that follows are the retriever's
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -119,6 +119,14 @@ class Arms:
             clock.note("dense", searching)
         stages = tuple(found[arm] for arm in self._config.arms)
         return _in_both(stages, detail) if self._config.both_indexes else Found(stages, detail, {})
+
+    def explain(self, principal: str, query: str, chunk_ids: Sequence[int]) -> dict[int, list[str]]:
+        """The lexical arm's arithmetic for those of the chunks that the principal may see and that hold a term."""
+        if not chunk_ids:
+            return {}
+        detail = self._lexical.search_in_detail(principal, query, 1_000)
+        found = {candidate.chunk_id for candidate in detail.stage.candidates}
+        return {one: detail.explain(query, one).lines() for one in chunk_ids if one in found}
 
     def _by_words(self, principal: str, query: str, depth: int) -> tuple[StageResult, LexicalResult | None]:
         try:

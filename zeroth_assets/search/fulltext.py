@@ -4,7 +4,8 @@ What belongs here: one statement and the reading of its plan. `@@` is not leakpr
 evaluates it after the policy and takes no GIN index for it; what keeps the scan small is that the tenant predicate
 prunes to the permitted partitions. Nothing is ever marked leakproof to change that.
 
-The query becomes a tsquery by PostgreSQL's own parsers of plain text, which know no syntax error.
+The query becomes a tsquery by PostgreSQL's own parsers of plain text, which know no syntax error: in mode `any`, its
+distinct lexemes, any of which may match; in mode `web`, all words, "quoted phrases", or, -not, as search engines do.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from zeroth_assets.store.registry import ChunkSet
 STAGE = "fulltext"
 Mode = Literal["any", "web"]
 
-# `any`: what plain text gives, with "and" turned to "or" between its lexemes, which never hold a blank. `web`: all
-# words, "quoted phrases", or, -not, as search engines read them.
-_QUERIES: dict[Mode, str] = {
-    "any": "replace(plainto_tsquery('pg_catalog.english', %s)::text, ' & ', ' | ')::tsquery",
-    "web": "websearch_to_tsquery('pg_catalog.english', %s)",
-}
+# More lexemes make a plan slow and a ranking no better.
+MAX_LEXEMES = 256
 # Faults of the query's text; all else is the database's.
-_OF_THE_QUERY = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.SyntaxError, psycopg.errors.DataException)
+_OF_THE_QUERY = (
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.StatementTooComplex,
+    psycopg.errors.SyntaxError,
+    psycopg.errors.DataException,
+)
 
 
 class FullTextRetriever:
@@ -71,7 +73,7 @@ class FullTextRetriever:
             tenants = sorted(permitted(connection).values())
             asked = time.perf_counter()
             try:
-                parsed = self._parsed(connection, query)
+                parsed, cut = self._parsed(connection, query)
                 statement = _statement(self._target, tenants)
                 plan = _plan_of(connection, statement, (parsed, parsed, k)) if self._explain else None
                 planned = time.perf_counter()
@@ -96,13 +98,36 @@ class FullTextRetriever:
             shortfall=shortfall,
             seconds={"permitted": asked - began, "plan": planned - asked, "search": done - planned},
             plan=plan,
+            degraded=cut,
             counts={"tenants": len(tenants)},
         )
 
-    def _parsed(self, connection: psycopg.Connection[Any], query: str) -> str:
-        row = connection.execute(f"select ({_QUERIES[self._mode]})::text", [query], prepare=False).fetchone()
-        assert row is not None  # a select without from has one row
-        return str(row[0])
+    def _parsed(self, connection: psycopg.Connection[Any], query: str) -> tuple[str, str | None]:
+        """The tsquery as text, and what was left out of it."""
+        if self._mode == "web":
+            words = query.split()
+            row = connection.execute(
+                "select websearch_to_tsquery('pg_catalog.english', %s)::text",
+                [" ".join(words[:MAX_LEXEMES])],
+                prepare=False,
+            ).fetchone()
+            assert row is not None  # a select without from has one row
+            return str(row[0]), _cut(len(words))
+        rows = connection.execute(
+            "select lexeme from unnest(to_tsvector('pg_catalog.english', %s)) order by positions[1], lexeme",
+            [query],
+            prepare=False,
+        ).fetchall()
+        return " | ".join(_quoted(str(row[0])) for row in rows[:MAX_LEXEMES]), _cut(len(rows))
+
+
+def _quoted(lexeme: str) -> str:
+    """A lexeme as tsquery's input has it: in quotes, with quotes and backslashes doubled."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _cut(count: int) -> str | None:
+    return None if count <= MAX_LEXEMES else f"only the first {MAX_LEXEMES} of {count:,} words were searched for"
 
 
 def _statement(target: ChunkSet, tenants: list[int]) -> sql.Composed:

@@ -150,6 +150,14 @@ class Retriever:
         result = finish(ranked, self.config, self._reranker, self._threshold, self._lineage, clock.lap)
         return replace(result, trace=replace(result.trace, seconds=clock.seconds()))
 
+    def explain(self, principal: str, query: str, chunk_ids: Sequence[int]) -> dict[int, list[str]]:
+        """The arithmetic of BM25 for those of the chunks that `principal` may see and that are among the best 1,000.
+
+        Raises:
+            QueryError: principal or query is refused, or holds no term.
+        """
+        return self._arms.explain(principal, checked_query(query), chunk_ids)
+
     def _admitted(self, principal: str) -> tuple[dict[str, int], dict[str, str]]:
         """The principal's tenants by key, and what their rows were made with, if the query's encoder is of the same."""
         with self._sessions.session(principal, "asking what may be searched") as connection:

@@ -46,7 +46,7 @@ class HashedWords:
     """An encoder without a model."""
 
     fingerprint: Print = Print()
-    limit: int = 10_000
+    limit: int = 200_000
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         if len(texts[0]) > self.limit:

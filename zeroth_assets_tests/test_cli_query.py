@@ -1,0 +1,127 @@
+"""`zeroth query`: what it prints for a person and for a script."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from zeroth_assets import cli_query
+from zeroth_assets.embedding import Encoder, load_encoder
+from zeroth_assets.errors import QueryError
+from zeroth_assets.search.query_text import checked_query
+from zeroth_assets.settings import Settings, read_settings
+from zeroth_assets.store import connect
+from zeroth_assets.store.connect import Database
+from zeroth_assets.store.registry import ensure_chunk_set
+from zeroth_assets_tests.search.corpus import chunks_of, filled, put
+
+app = typer.Typer()
+app.command("query")(cli_query.query)
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return load_encoder(engine="torch", precision="fp32")
+
+
+@pytest.fixture(scope="module")
+def home(module_database: Database, encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Postings and rows of the small tenants; in `section_aware`, rows as the packaged encoder makes them."""
+    folder = tmp_path_factory.mktemp("home")
+    filled(module_database, folder / "artefacts")
+    ensure_chunk_set(module_database, "section_aware", encoder.dimension)
+    chunks = chunks_of("rfc-quic")
+    vectors = encoder.encode(chunks["text"].to_list())
+    more = {"chunk_set": "section_aware", "vectors": vectors, "fingerprint": encoder.fingerprint}
+    put(module_database, "rfc-quic", chunks, **more)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def at_home(home: Path, module_database: Database, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    settings = read_settings(home=home, engine="torch", precision="fp32")
+    monkeypatch.setattr(cli_query, "load_settings", lambda: settings)
+    monkeypatch.setattr(connect, "open_database", lambda *_: module_database)
+    return settings
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+LEXICAL = ("--principal", "rfc-quic", "--arm", "lexical", "--arm", "fulltext")
+
+
+def test_passages_are_printed_for_a_script_with_their_places(home: Path) -> None:
+    payload = json.loads(run("idle timeout", *LEXICAL, "--k", "2", "--json"))
+    assert [one["rank"] for one in payload["passages"]] == [1, 2]
+    assert payload["passages"][0]["tenant"] == "rfc-quic"
+    assert "idle timeout" in payload["passages"][0]["text"]
+    assert payload["abstention"] is None
+    assert "trace" not in payload
+
+
+def test_passages_are_printed_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run("idle timeout", *LEXICAL)
+    assert "1. rfc:" in shown
+    assert "idle timeout" in shown
+
+
+def test_the_stages_and_the_arithmetic_are_shown_on_request() -> None:
+    shown = run("idle timeout", *LEXICAL, "--explain")
+    assert "1/(60+1)" in shown
+    assert "'idle': tf 1" in shown
+    assert "BM25 over 1 of 1 tenants" in shown
+    payload = json.loads(run("idle timeout", *LEXICAL, "--explain", "--json"))
+    assert payload["trace"]["stages"][0]["stage"] == "lexical"
+    assert list(payload["bm25"]) == [one["chunk_id"] for one in payload["passages"] if "lexical" in one["ranks"]]
+
+
+def test_the_packaged_encoder_searches_by_meaning_and_reranks() -> None:
+    arguments = ("when is a silent link shut down", "-p", "rfc-quic", "--chunk-set", "section_aware", "--arm", "dense")
+    found = json.loads(run(*arguments, "--json"))
+    assert len(found["passages"]) == 5
+    reranked = json.loads(run(*arguments, "--rerank", "late", "--json"))
+    scores = [one["rerank_score"] for one in reranked["passages"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_what_the_analyser_makes_of_a_text_is_shown_without_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "open_database", lambda *_: pytest.fail("not needed"))
+    shown = run("ERR-4012 in Section 2(a)(iii)", "--analyse")
+    assert "err-4012" in shown
+    assert "2(a)(iii)" in shown
+    payload = json.loads(run("ERR-4012", "--analyse", "--json"))
+    assert payload["terms"][0] == {"term": "err-4012", "start": 0, "end": 8}
+
+
+def test_a_documents_bytes_do_not_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in run("\x1b[31mred \u202e", "--analyse")
+    assert cli_query._tame("a\x1b[2Jb\nc\u202e") == "a\ufffd[2Jb\nc\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("idle",), "Nobody is named"),
+        (("", "--analyse"), "empty"),
+        (("idle", *LEXICAL, "--k", "0"), "number of results"),
+        (("idle", "-p", "rfc-quic", "--arm", "sparse"), "cannot be configured"),
+        (("idle", "-p", "rfc-quic", "--arm", "lexical", "--rerank", "best"), "no reranker"),
+        (("idle", "-p", "stranger", "--arm", "lexical"), "not known"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_typed_error(arguments: tuple[str, ...], named: str) -> None:
+    with pytest.raises(QueryError, match=named):
+        CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def test_nothing_found_is_said_in_words() -> None:
+    assert "No answer" in run("zzz", "--principal", "rfc-quic", "--arm", "lexical")
+    assert checked_query("zzz") == "zzz"
