@@ -6,9 +6,8 @@ heavy tails, now skewed. `comparisons` prints what comes of it.
 Coverage of 95 % intervals by simulation (differences of hits, of nDCG-like values symmetric and skewed, 30 to 200
 queries; 10 to 50 clusters of unequal size; 1,000 samples each): the studentised bootstrap alone covers 85 to 95 %, best
 where the differences are skewed; Student's t 86 to 96 %, best where they are symmetric; BCa over clusters 88 to 95 %.
-The outer ends of both cover 94 to 97 % where they carry no
-warning; of skewed differences on a dozen to twenty queries no method here covers more than 89 to 92 %, and it says so.
-`benchmarks/coverage/paired.py` prints the table.
+The outer ends of both cover 94 to 97 % where they carry no warning; of skewed differences on a dozen or two queries no
+method here covers more than 89 to 92 %, and the interval says so. `benchmarks/coverage/paired.py` prints the table.
 """
 
 from __future__ import annotations
