@@ -20,7 +20,8 @@ _GENERIC: Final = re.compile(
     r"^(?:the )?(?:you|we|us|franchisee|franchisor|affiliate|party|parties|company|each|individually|jointly"
     r"|collectively|sometimes|seller|buyer|distributor|licensee|licensor|consultant|customer|certain|various|its|and|other"
     r"|undersigned)\b|^(?:the )?(?:supplier|vendor|purchaser|contractor|manufacturer|agent|owner|operator|sponsor"
-    r"|lender|borrower|provider|client|reseller|licensees?|executive|employee|subcontractor|guarantors?)$",
+    r"|lender|borrower|provider|client|reseller|licensees?|executive|employee|subcontractor|guarantors?"
+    r"|sales agents?|web ?site owners?|software publishers?)$",
     re.IGNORECASE,
 )
 _ROLES_JOINED: Final = re.compile(
@@ -36,6 +37,7 @@ _DBA: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[^\W_]+")
 _KIND_WORD: Final = re.compile(r"\b(?:agreement|contract|addendum|amendment|endorsement|lease|license)\b")
+_NO_KIND: Final = re.compile(rf"{_PLACEHOLDER.pattern}|\benters? into\b", re.IGNORECASE)
 _SMALL: Final = frozenset({"and", "of", "the", "for", "in", "to", "on", "by", "with", "de", "a"})
 _SHORT_WORDS: Final = frozenset(
     {"AIR", "BAY", "BIG", "CAR", "DAY", "GAS", "ICE", "JIM", "LAW", "LEE", "LOS", "NET", "NEW", "OIL", "ONE", "RED"}
@@ -139,9 +141,9 @@ def spoken_kind(name: str, parties: Iterable[str]) -> str | None:
     """
     theirs = frozenset[str]().union(*(_words(party) for party in parties)) - _SMALL
     plain = re.sub(r"^\s*(?:form of|exhibit\s+\S+)\s+", "", name, flags=re.IGNORECASE)
-    words = [w for w in re.sub(r"[,;:()\[\]\"“”]", " ", plain).split() if not (_words(w) & theirs)]
+    words = [w for w in re.sub(r"[,;:()\[\]\"“”'’‘]", " ", plain).split() if not (_words(w) & theirs)]
     kind = " ".join(words).lower().strip(" .-–")
-    if not _KIND_WORD.search(kind) or len(words) > _MAX_KIND_WORDS or _PLACEHOLDER.search(name):
+    if not _KIND_WORD.search(kind) or len(words) > _MAX_KIND_WORDS or _NO_KIND.search(name):
         return None
     words = [w for w in kind.split() if len(w) > 1 or not w.isalpha() or w == "a"]
     kind = " ".join(words)

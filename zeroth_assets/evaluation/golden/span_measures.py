@@ -46,6 +46,18 @@ def ranked_run(run: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def within_scope(run: pl.DataFrame, queries: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame:
+    """`run` without what a query may not search: hits outside the one document that it is limited to.
+
+    For an arm that cannot search one document by itself; its run must be deep enough to leave some. Queries over the
+    whole corpus keep everything.
+    """
+    limits = queries.select("query_id", pl.col("document_id").alias("only"))
+    home = chunks.select(pl.col("chunk_id").cast(pl.String).alias("document_id"), pl.col("document_id").alias("home"))
+    kept = run.join(limits, on="query_id", how="left").join(home, on="document_id", how="left")
+    return kept.filter(pl.col("only").is_null() | (pl.col("only") == pl.col("home"))).select(run.columns)
+
+
 def parts_found(
     run: pl.DataFrame,
     spans: pl.DataFrame,

@@ -78,6 +78,7 @@ def test_roles_blanks_and_collective_names_are_no_parties() -> None:
 
 def test_a_documents_name_that_cannot_be_spoken_gives_way_to_the_kind_of_contract() -> None:
     assert spoken_kind("EXHIBIT ‘B’", []) is None
+    assert spoken_kind("Acme Enters Into Outsourcing Agreement", ["Acme"]) is None
     assert contract("x", "Alpha Inc.; Beta LLC", "EXHIBIT 'B'").kind == "supply agreement"
 
 

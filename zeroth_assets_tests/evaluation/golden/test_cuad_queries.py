@@ -250,7 +250,7 @@ def test_every_name_is_answered_by_its_contract_alone(contracts: Contracts) -> N
             mine, theirs = kinds[one.document_id], kinds[other.document_id]
             told_by_date = name.dated and dates[other.document_id] not in (None, one.signed)
             assert told_by_date or not mine <= theirs, name.phrase
-    assert named >= 480
+    assert named >= 475
 
 
 @pytest.mark.mirror

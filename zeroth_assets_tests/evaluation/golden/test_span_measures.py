@@ -5,8 +5,8 @@ import pytest
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.golden.grades import part_grades
 from zeroth_assets.evaluation.golden.model import GoldenError
-from zeroth_assets.evaluation.golden.span_measures import parts_found, ranked_run, span_overlap_at_k
-from zeroth_assets_tests.evaluation.golden.builders import chunks, run, span, spans
+from zeroth_assets.evaluation.golden.span_measures import parts_found, ranked_run, span_overlap_at_k, within_scope
+from zeroth_assets_tests.evaluation.golden.builders import chunks, queries, query, run, span, spans
 
 TEXT = "x" * 1000
 CUT = chunks([(i, "rfc:1", 100 * i, 100 * i + 100) for i in range(10)] + [(50, "rfc:2", 0, 100)])
@@ -85,6 +85,12 @@ def test_an_impossible_cutoff_is_refused(k: int) -> None:
     truth = spans(span("a", "rfc:1", 0, 100, TEXT))
     with pytest.raises(MeasurementError, match="cut-off"):
         span_overlap_at_k(run({"a": [1]}), truth, CUT, cutoffs=(k,))
+
+
+def test_a_query_that_is_limited_to_a_document_keeps_its_hits_alone() -> None:
+    asked = queries(query("all"), query("one", scope="document", document_id="rfc:2"))
+    kept = within_scope(run({"all": [0, 50], "one": [0, 50]}), asked, CUT)
+    assert kept.select("query_id", "document_id").rows() == [("q:all", "0"), ("q:all", "50"), ("q:one", "50")]
 
 
 def test_ties_rank_by_document_id() -> None:
