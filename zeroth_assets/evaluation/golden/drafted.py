@@ -38,12 +38,12 @@ def drafted_queries(
     `versions` maps each document id to the version that the manifest pins, `texts` as `model.texts_of`, `tenants` has
     document_id, tenant and raw_tenant (`corpus.tenants`). An asker may see the documents of its tenant alone: what it
     may not see is no alternative, and where a part is left with none the query is unanswerable for this asker. A part
-    whose documents are all absent leaves its query out; a file none of whose quotes can be had leaves out its
+    whose documents are all absent leaves its query out, and so does an asker that is no tenant here; a file none of whose quotes can be had leaves out its
     unanswerable queries too, since they are about other documents.
 
     Raises:
-        GoldenError: a quote does not occur so often in its document, or an asker is no tenant; line and document are
-            named, the quote is not repeated.
+        GoldenError: a quote does not occur so often in its document; line and document are named, the quote is not
+            repeated.
     """
     at_hand = {(document, version) for document, version in versions.items() if (document, version) in texts}
     here = {document for document, _ in at_hand}
@@ -64,11 +64,8 @@ def drafted_queries(
             continue
         asker = None if item.asker is None else finals.get(item.asker)
         if item.asker is not None and asker is None:
-            raise GoldenError(
-                f"{item.where} is asked by a tenant that does not exist",
-                expected="a tenant key of the corpus",
-                found=item.asker,
-            )
+            left_out["its asker is no tenant of the corpus", "questions"] += 1
+            continue
         seen = parts
         if asker is not None:
             seen = tuple(tuple(q for q in part if owner.get(q.document_id) == asker) for part in parts)

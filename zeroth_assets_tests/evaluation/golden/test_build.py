@@ -61,6 +61,21 @@ def test_the_same_input_gives_the_same_digest(golden: GoldenQueries, sample: Cor
     assert other.digest != golden.digest
 
 
+def test_a_part_of_the_sample_keeps_the_queries_that_it_can_answer(sample: Corpus) -> None:
+    few = ["rfc:90109", "rfc:90201", "sec:9900062:10-k:1995-12-31"]
+    inside = pl.col("document_id").is_in(few)
+    records = [r for r in sample.manifest.records if r.document_id in few]
+    pairs = sample.pairs.filter(pl.col("contained_id").is_in(few) & pl.col("container_id").is_in(few))
+    made = build_golden_queries(
+        sample.documents.filter(inside), records, sample.tenants.filter(inside), pairs, labels=None
+    )
+    assert set(made.spans["document_id"]) <= set(few)
+    assert {"q:sample:quincebank-orders", "q:sample:lantern-red", "q:sample:no-lantern-mast"} <= set(
+        made.queries["query_id"]
+    )
+    assert made.left_out["count"].sum() + made.queries.height >= 60
+
+
 def test_a_corpus_of_which_no_query_is_known_has_an_empty_golden_set(sample: Corpus) -> None:
     made = build_golden_queries(
         sample.documents, sample.manifest.records, sample.tenants, sample.pairs, labels=None, drafted=[]

@@ -117,9 +117,10 @@ def test_tenants_folded_into_one_see_each_others_answers() -> None:
     assert (row["answerable"], row["category"], row["unanswerable_reason"]) == (True, "tenant_scoped", None)
 
 
-def test_an_asker_that_is_no_tenant_is_refused() -> None:
-    with pytest.raises(GoldenError, match="does not exist"):
-        resolved(line(category="tenant_scoped", asker="rfc-zzz"))
+def test_a_query_of_an_asker_that_is_no_tenant_is_left_out_and_counted() -> None:
+    made = resolved(line(category="tenant_scoped", asker="rfc-zzz"))
+    assert made.queries.is_empty()
+    assert made.left_out.select("reason", "count").rows() == [("its asker is no tenant of the corpus", 1)]
 
 
 @pytest.mark.parametrize(
