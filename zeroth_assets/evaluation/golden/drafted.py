@@ -38,8 +38,8 @@ def drafted_queries(
     `versions` maps each document id to the version that the manifest pins, `texts` as `model.texts_of`, `tenants` has
     document_id, tenant and raw_tenant (`corpus.tenants`). An asker may see the documents of its tenant alone: what it
     may not see is no alternative, and where a part is left with none the query is unanswerable for this asker. A part
-    whose documents are all absent leaves its query out, and so does an asker that is no tenant here; a file none of whose quotes can be had leaves out its
-    unanswerable queries too, since they are about other documents.
+    whose documents are all absent leaves its query out, and so does an asker that is no tenant here; a file none of
+    whose quotes can be had leaves out its unanswerable queries too, since they are about other documents.
 
     Raises:
         GoldenError: a quote does not occur so often in its document; line and document are named, the quote is not
