@@ -162,11 +162,12 @@ def _in_both(stages: tuple[StageResult, ...], lexical: LexicalResult | None) -> 
     kept = []
     missing = 0
     for stage in stages:
-        both = [c for c in stage.candidates if lexical.holds((c.tenant_id, c.chunk_id))]
-        lost = len(stage.candidates) - len(both)
+        lacking = lexical.lacking([(c.tenant_id, c.chunk_id) for c in stage.candidates])
+        lost = len(lacking)
         if stage.stage != "dense" or not lost:
             kept.append(stage)
             continue
+        both = [c for c in stage.candidates if (c.tenant_id, c.chunk_id) not in lacking]
         missing += lost
         reasons = (stage.degraded, f"{lost} candidates are not in the postings")
         ranked = tuple(replace(candidate, rank=rank) for rank, candidate in enumerate(both, 1))

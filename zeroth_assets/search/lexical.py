@@ -7,6 +7,7 @@ again as `zeroth_app`. Row-level security does not reach a file, so neither step
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from zeroth_assets.artefacts import ArtefactStore
@@ -18,7 +19,7 @@ from zeroth_assets.search.passages import Key, present
 from zeroth_assets.search.query_text import checked_k, checked_query
 from zeroth_assets.search.scoring import Scoring
 from zeroth_assets.search.sessions import Sessions, permitted
-from zeroth_assets.search.shelf import PostingsShelf, Shelved
+from zeroth_assets.search.shelf import PostingsShelf, Shelved, artefact_name
 from zeroth_assets.store.registry import ChunkSet
 
 STAGE = "lexical"
@@ -45,13 +46,14 @@ class LexicalResult:
             f"{index.analyser.identity} {scoring.idf} k1={scoring.k1:g} b={scoring.b:g} {self.shelved.fingerprint[:16]}"
         )
 
-    def holds(self, key: Key) -> bool:
-        """Whether the postings hold a chunk."""
-        tenant_id, chunk_id = key
-        for tenant_key, opened in self.shelved.opened.items():
-            if self.permitted[tenant_key] == tenant_id:
-                return opened.postings.place(chunk_id) is not None
-        return False
+    def lacking(self, keys: Collection[Key]) -> set[Key]:
+        """Those of the chunks that the postings do not hold."""
+        postings = {self.permitted[tenant]: opened.postings for tenant, opened in self.shelved.opened.items()}
+        return {
+            (tenant_id, chunk_id)
+            for tenant_id, chunk_id in keys
+            if tenant_id not in postings or postings[tenant_id].place(chunk_id) is None
+        }
 
     def explain(self, query: str, chunk_id: int) -> Explanation:
         """The arithmetic of a score, over the permitted tenants.
@@ -134,7 +136,7 @@ class LexicalRetriever:
                 "re-read": read_seconds,
             },
             plan=f"BM25 over {len(shelved.opened)} of {len(tenants)} tenants, {shelved.index.chunks:,} chunks",
-            degraded=_degraded(shelved, dropped),
+            degraded=_degraded(shelved, dropped, artefact_name(self.chunk_set)),
             counts={
                 "tenants": len(tenants),
                 "tenants_without_postings": len(shelved.missing),
@@ -165,10 +167,12 @@ def _shortfall(k: int, returned: int, tenants: dict[str, int], depth: int, dropp
     return Shortfall(k, returned, "fewer_rows_than_k" if dropped + returned < depth else "scan_bound_reached")
 
 
-def _degraded(shelved: Shelved, dropped: int) -> str | None:
+def _degraded(shelved: Shelved, dropped: int, artefact: str) -> str | None:
     reasons = []
     if shelved.missing:
-        reasons.append(f"{len(shelved.missing)} permitted tenants have no postings")
+        reasons.append(
+            f"{len(shelved.missing)} permitted tenants have no postings: run `zeroth materialize --asset {artefact}`"
+        )
     if dropped:
         reasons.append(f"{dropped} hits of the postings are not in the database any more")
     return "; ".join(reasons) or None
