@@ -10,6 +10,7 @@ id, the costs, open connections (a principal ends with its transaction) and the 
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import OrderedDict
@@ -110,24 +111,11 @@ class DenseRetriever:
             self._connections.borrow() as connection,
             principal_session(connection, principal),
         ):
-            # Asked where the shared index could be taken.
-            wanted = path == "shared" or (path is None and self._costs is not None and self._costs.has_shared)
-            tenants = dense_sql.visible_tenants(connection, self._chunk_set, shared=wanted)
+            tenants = dense_sql.visible_tenants(connection, self._chunk_set)
             self._check_fingerprints(tenants)
             if not tenants:
                 return self._nothing(connection, k, began)
-            shared = (
-                wanted and all(t.shared for t in tenants) and dense_sql.has_shared_index(connection, self._chunk_set)
-            )
-            route = choose_route(
-                tenants,
-                k,
-                costs=self._costs,
-                path=path,
-                shared=shared,
-                limits=self._limits,
-                unmeasured=self._unmeasured,
-            )
+            route = self._route(connection, tenants, k, path)
             accessed = time.perf_counter()
             search = _Search(self, connection, asked, k, predicate)
             result = search.along(route, tenants)
@@ -140,6 +128,18 @@ class DenseRetriever:
             plan=result.plan,
             degraded=result.degraded,
         )
+
+    def _route(
+        self, connection: psycopg.Connection[Any], tenants: tuple[VisibleTenant, ...], k: int, path: Path | None
+    ) -> Route:
+        # Whether the shared index stands costs a query, so it is asked where the choice hangs on it.
+        choose = functools.partial(
+            choose_route, tenants, k, costs=self._costs, path=path, limits=self._limits, unmeasured=self._unmeasured
+        )
+        route = choose(shared=True)
+        if route.shared and not dense_sql.shared_stands(connection, self._chunk_set):
+            return choose(shared=False)
+        return route
 
     def nodes_of(
         self, connection: psycopg.Connection[Any], key: tuple[Any, ...], statement: Statement

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from zeroth_assets.store.registry import ChunkSet
+from zeroth_assets.store.shared_state import holds_all_that_is_permitted
 
 MAX_EF_SEARCH = 1_000  # pgvector's own limit
 BY_DISTANCE = "Index Scan by distance"
@@ -44,8 +45,7 @@ class Hit(NamedTuple):
 class VisibleTenant:
     """A tenant that the session's principal may read, and its live build in one chunk set.
 
-    `rows` is what the build recorded when it was loaded: good for choosing a path, not for counting. `shared`: the
-    shared table has the rows of this very build.
+    `rows` is what the build recorded when it was loaded: good for choosing a path, not for counting.
     """
 
     tenant_id: int
@@ -53,7 +53,6 @@ class VisibleTenant:
     fingerprint_digest: str
     index_build_id: int
     indexed: bool
-    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +89,6 @@ class BinaryVector(bytes):
         return cls(len(vector).to_bytes(2, "big") + b"\0\0" + vector.astype(">f4").tobytes())
 
 
-_VISIBLE = (
-    "select tenant_id, row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw'"
-    " from zeroth.index_build where chunk_set_id = %s and status = 'live' order by tenant_id"
-)
-_VISIBLE_SHARED = (
-    "select tenant_id, b.row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw', p.tenant_id is not null"
-    " from zeroth.index_build b left join zeroth.shared_part p using (chunk_set_id, tenant_id, index_build_id)"
-    " where chunk_set_id = %s and status = 'live' order by tenant_id"
-)
-
-
 class _Dumper(psycopg.adapt.Dumper):
     format = psycopg.pq.Format.BINARY
     oid = 0  # unknown: the cast in the statement decides the type
@@ -115,15 +103,14 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
     connection.prepare_threshold = None
 
 
-def visible_tenants(
-    connection: psycopg.Connection[Any], chunk_set: ChunkSet, *, shared: bool = False
-) -> tuple[VisibleTenant, ...]:
-    """Tenants that the session's principal may read and that have rows in `chunk_set`, asked now, under the policy.
-
-    What the shared table holds is looked up with `shared` alone: each table costs the claim's verification once more.
-    """
-    query = _VISIBLE_SHARED if shared else _VISIBLE
-    return tuple(VisibleTenant(*row) for row in connection.execute(query, (chunk_set.chunk_set_id,)).fetchall())
+def visible_tenants(connection: psycopg.Connection[Any], chunk_set: ChunkSet) -> tuple[VisibleTenant, ...]:
+    """Tenants that the session's principal may read and that have rows in `chunk_set`, asked now, under the policy."""
+    rows = connection.execute(
+        "select tenant_id, row_count, fingerprint_digest, index_build_id, index_kind = 'hnsw'"
+        " from zeroth.index_build where chunk_set_id = %s and status = 'live' order by tenant_id",
+        (chunk_set.chunk_set_id,),
+    ).fetchall()
+    return tuple(VisibleTenant(*row) for row in rows)
 
 
 def may_read_any_tenant(connection: psycopg.Connection[Any]) -> bool:
@@ -132,15 +119,16 @@ def may_read_any_tenant(connection: psycopg.Connection[Any]) -> bool:
     return row is not None and bool(row[0])
 
 
-def has_shared_index(connection: psycopg.Connection[Any], chunk_set: ChunkSet) -> bool:
-    """Whether the shared table is there and has a valid HNSW over all of its rows."""
+def shared_stands(connection: psycopg.Connection[Any], chunk_set: ChunkSet) -> bool:
+    """Whether the shared table has the live builds of every tenant that the session's principal may read, under a valid
+    HNSW over all of its rows."""
     row = connection.execute(
         "select exists (select from pg_catalog.pg_index x join pg_catalog.pg_class i on i.oid = x.indexrelid"
         " join pg_catalog.pg_am a on a.oid = i.relam where x.indrelid = to_regclass(%s) and a.amname = 'hnsw'"
         " and x.indpred is null and x.indisvalid and x.indisready)",
         (f"zeroth.shared_{chunk_set.chunk_set_id}",),
     ).fetchone()
-    return row is not None and bool(row[0])
+    return row is not None and bool(row[0]) and holds_all_that_is_permitted(connection, chunk_set)
 
 
 def apply_settings(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:

@@ -79,7 +79,7 @@ def measure_path_costs(
         target = find_chunk_set(connection, chunk_set, dimension)
         connection.rollback()
         with principal_session(connection, principal):
-            tenants = [t for t in dense_sql.visible_tenants(connection, target, shared=True) if t.rows]
+            tenants = [t for t in dense_sql.visible_tenants(connection, target) if t.rows]
             if not tenants:
                 raise MeasurementError(
                     f"Principal {principal!r} sees no tenant with rows in {chunk_set}",
@@ -104,8 +104,7 @@ def measure_path_costs(
                 "measured_at": measured_at.isoformat(timespec="seconds"),
                 "server": _server(connection),
             }
-            stands = dense_sql.has_shared_index(connection, target) and all(t.shared for t in tenants)
-            shared = target.shared if stands else None
+            shared = target.shared if dense_sql.shared_stands(connection, target) else None
         chosen = _spread(tenants, most_sizes)
         counts = sorted({min(n, len(tenants)) for n in widths if n <= len(tenants)} | {len(tenants)})
         meter = _Meter(connection, target.table, queries, k, target_recall, ladder, repetitions, progress)

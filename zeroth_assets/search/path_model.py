@@ -80,7 +80,7 @@ class PathCosts:
     @property
     def has_shared(self) -> bool:
         """Whether any point of the shared index counts."""
-        return any(p.shared_ms is not None and self._reached(p.shared_recall) for p in self.widths)
+        return bool(self._sound_widths())
 
     def share(self, rows: int) -> float:
         """Of all rows."""
@@ -124,18 +124,16 @@ class PathCosts:
     def shared_ms(self, share: float) -> float | None:
         """Over the shared index, by the share of its rows that the principal may see; None below the least share at
         which it reached the target."""
-        points = sorted(
-            (p.share, p.shared_ms) for p in self.widths if p.shared_ms is not None and self._reached(p.shared_recall)
-        )
-        if not points or share < points[0][0] * (1 - 1e-9):
+        points = self._sound_widths()
+        if not points or share < points[0].share * (1 - 1e-9):
             return None
-        return float(np.interp(math.log(share), [math.log(s) for s, _ in points], [ms for _, ms in points]))
+        times = [p.shared_ms for p in points if p.shared_ms is not None]
+        return float(np.interp(math.log(share), [math.log(p.share) for p in points], times))
 
     def shared_ef_search(self, share: float) -> int:
         """The ef_search of the measured point with the next smaller share: a narrower principal needs no less."""
-        points = [(p.share, p.shared_ef_search) for p in self.widths if self._reached(p.shared_recall)]
-        below = [ef for s, ef in sorted(points) if ef is not None and s <= share * (1 + 1e-9)]
-        return below[-1] if below else UNMEASURED_EF_SEARCH
+        below = [p.shared_ef_search for p in self._sound_widths() if p.share <= share * (1 + 1e-9)]
+        return below[-1] if below and below[-1] is not None else UNMEASURED_EF_SEARCH
 
     @property
     def shared_tenants(self) -> int | None:
@@ -180,6 +178,15 @@ class PathCosts:
                 found=f"{type(error).__name__}: {error}",
                 remedy="measure the path costs again",
             ) from error
+
+    def _sound_widths(self) -> list[WidthPoint]:
+        """Points of the shared index by share, down to the first that missed the target: none narrower is trusted."""
+        sound: list[WidthPoint] = []
+        for point in sorted(self.widths, key=lambda p: -p.share):
+            if point.shared_ms is None or not self._reached(point.shared_recall):
+                break
+            sound.append(point)
+        return sound[::-1]
 
     def _reached(self, recall: float | None) -> bool:
         return recall is not None and recall >= self.target_recall

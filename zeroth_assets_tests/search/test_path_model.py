@@ -113,3 +113,11 @@ def test_points_that_no_model_can_stand_on_are_refused() -> None:
         check_points((), WIDTHS)
     with pytest.raises(MeasurementError):
         check_points(SIZES[::-1], WIDTHS)
+
+
+def test_below_a_width_at_which_the_shared_index_missed_its_recall_it_is_not_trusted_again() -> None:
+    gap = (WIDTHS[0], dataclasses.replace(WIDTHS[1], shared_recall=0.9), WIDTHS[2])
+    costs = dataclasses.replace(COSTS, widths=gap)
+    assert costs.shared_ms(0.02) is None
+    assert costs.shared_ms(0.1) is None
+    assert costs.shared_ms(1.0) == pytest.approx(1.0)
