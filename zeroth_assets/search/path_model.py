@@ -22,6 +22,10 @@ FORMAT = 1
 # Without a measurement: a scan of this many rows takes a few milliseconds anywhere, and it is right.
 UNMEASURED_EXACT_ROWS = 5_000
 UNMEASURED_EF_SEARCH = 200
+# Up to here a walk at ef_search 100 looks at most of the rows anyway, and what is measured between the two is noise.
+LEAST_EXACT_ROWS = 500
+# An index has to win by this much: near the crossover nothing is gained by being approximate.
+_MARGIN = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +258,15 @@ def _per_partition(costs: PathCosts) -> float:
 def _crossover(costs: PathCosts) -> tuple[int, bool]:
     largest = max(p.rows for p in costs.sizes)
     ladder = np.unique(np.geomspace(1, largest, 400).astype(np.int64))
-    wins = [(ms := costs.hnsw_ms(int(rows))) is not None and ms < costs.exact_ms(int(rows)) for rows in ladder]
+    wins = [
+        (ms := costs.hnsw_ms(int(rows))) is not None and ms < _MARGIN * costs.exact_ms(int(rows)) for rows in ladder
+    ]
     if wins[-1]:
         # From the last size at which the scan won.
         last = max((i for i, won in enumerate(wins) if not won), default=-1)
-        return (int(ladder[last]) if last >= 0 else 0), False
+        return max(int(ladder[last]) if last >= 0 else 0, LEAST_EXACT_ROWS), False
     offset, slope = _exact_line(costs)
     ceiling = costs.hnsw_ms(largest)
     if ceiling is None or slope <= 0:
         return max(largest, UNMEASURED_EXACT_ROWS), True
-    return max(largest, math.ceil((ceiling - offset) / slope)), True
+    return max(largest, LEAST_EXACT_ROWS, math.ceil((ceiling / _MARGIN - offset) / slope)), True
