@@ -63,7 +63,10 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, str]], gap: float) -> Non
     ordered = sorted(ends, key=lambda end: -end[0])
     for value, _ in ordered:
         places.append(min(value, places[-1] - gap if places else top))
-    places = [place + max(0.0, bottom - places[-1] + gap / 2) for place in places]
+    least = bottom + gap / 2
+    for number in reversed(range(len(places))):
+        places[number] = max(places[number], least)
+        least = places[number] + gap
     at_edge = axes.get_yaxis_transform()
     for (value, design), place in zip(ordered, places, strict=True):
         colour = COLOURS[design]

@@ -203,6 +203,7 @@ def _share_panel(
     axes.set_xscale("log")
     axes.set_xlim(*limits)
     axes.set_ylim(-0.03, 1.05)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if limits[1] > 40 * limits[0] else (1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_title(label_of(design), loc="left", weight="bold")
