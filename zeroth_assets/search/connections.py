@@ -1,7 +1,8 @@
 """Connections as `zeroth_app` that are kept open between queries.
 
-What belongs here: opening, lending and discarding. Who asks is set inside each transaction and ends with it, so that a
-connection which is lent again knows nothing of its former user.
+What belongs here: opening, lending and discarding. Who asks is set inside each transaction and ends with it. What else
+a session can keep (settings, held cursors, prepared statements, channels) is taken from it before it is lent again: SQL
+that somebody slips into one principal's query must not wait there for the next principal's rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from psycopg.pq import TransactionStatus
 from zeroth_assets.store.connect import Database
 
 _IDLE_KEPT = 8
+# DISCARD ALL without its DISCARD PLANS: plans are made of the catalogue alone, and every query would plan anew.
+_FORGET = (
+    "close all; deallocate all; unlisten *; reset session authorization; reset all; discard sequences; discard temp"
+)
 
 
 class Connections:
@@ -71,6 +76,13 @@ class Connections:
         return connection, stack
 
     def _give_back(self, connection: psycopg.Connection[Any], stack: contextlib.ExitStack) -> None:
+        try:
+            connection.autocommit = True
+            connection.execute(_FORGET, prepare=False)
+            connection.autocommit = False
+        except psycopg.Error:
+            _discard(connection, stack)
+            return
         with self._lock:
             if len(self._idle) < _IDLE_KEPT:
                 self._idle.append((connection, stack))

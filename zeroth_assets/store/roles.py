@@ -20,6 +20,18 @@ from zeroth_assets.store.passwords import Role, Secret
 
 MANAGED: tuple[Role, ...] = (Role.OWNER, Role.LOADER, Role.APP, Role.DAGSTER)
 _LOCK_KEY = 0x7A65726F7468  # "zeroth"
+# Functions that PUBLIC may run by default, and who keeps them. What a session tells of itself (pg_stat_get_xact_...)
+# stays everybody's.
+_RESTRICTED: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("^(lo_|loread$|lowrite$)", ()),
+    ("^pg_(try_)?advisory_", (Role.OWNER.value, Role.LOADER.value)),
+    (
+        "^pg_(stat_(get_(?!xact_)|have_)|lock_status$|blocking_pids$|prepared_xact$"
+        "|(relation|table|total_relation|indexes|database|tablespace)_size$)",
+        (Role.OWNER.value, Role.LOADER.value, "pg_monitor"),
+    ),
+    ("^(pg_(cancel|terminate)_backend|currtid2?)$", (Role.OWNER.value, Role.LOADER.value, "pg_signal_backend")),
+)
 
 
 @contextlib.contextmanager
@@ -178,8 +190,9 @@ def restrict_functions(conn: psycopg.Connection) -> None:
     """Take from everybody what PostgreSQL grants at large and no query needs; `conn` as for `ensure_extension`.
 
     Large objects are storage that no policy and no quota binds. Advisory locks are taken by name, so that whoever may
-    take them can hold up loads, sweeps and migrations: they are left to the owner and the loader. It takes a superuser,
-    and is done only in a database that is ours: in one of another owner, other programs may need them.
+    take them can hold up loads, sweeps and migrations. All queries come as one role: to PostgreSQL, one principal's
+    sessions are another's own, to be read, cancelled and ended. Counters, locks and sizes tell of every tenant's rows.
+    It takes a superuser, and is done only in a database that is ours: in another's, other programs may need them.
     """
     row = conn.execute(
         "select r.rolsuper and pg_get_userbyid(d.datdba) = %s from pg_roles r, pg_database d"
@@ -188,22 +201,22 @@ def restrict_functions(conn: psycopg.Connection) -> None:
     ).fetchone()
     if row is None or not row[0]:
         return
-    functions = conn.execute(
-        "select oid::regprocedure::text, proname like '%advisory%' from pg_proc"
-        " where pronamespace = 'pg_catalog'::regnamespace"
-        " and (proname ~ '^(lo_|loread$|lowrite$)' or proname ~ '^pg_(try_)?advisory_')"
-        " and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) a where a.grantee = 0)"
-    ).fetchall()
     with conn.transaction():
-        for function, is_lock in functions:
-            name = sql.SQL(function)
-            conn.execute(sql.SQL("revoke execute on function {} from public").format(name))
-            if is_lock:
-                conn.execute(
-                    sql.SQL("grant execute on function {} to {}, {}").format(
-                        name, sql.Identifier(Role.OWNER.value), sql.Identifier(Role.LOADER.value)
-                    )
-                )
+        for pattern, keepers in _RESTRICTED:
+            found = conn.execute(
+                "select oid::regprocedure::text from pg_proc"
+                " where pronamespace = 'pg_catalog'::regnamespace and proname ~ %s"
+                " and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) a"
+                " where a.grantee = 0)",
+                [pattern],
+            ).fetchall()
+            if not found:
+                continue
+            functions = sql.SQL(", ").join(sql.SQL(name) for (name,) in found)
+            conn.execute(sql.SQL("revoke execute on function {} from public").format(functions))
+            if keepers:
+                roles = sql.SQL(", ").join(map(sql.Identifier, keepers))
+                conn.execute(sql.SQL("grant execute on function {} to {}").format(functions, roles))
 
 
 @contextlib.contextmanager

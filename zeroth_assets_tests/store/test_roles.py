@@ -213,17 +213,26 @@ def test_an_administrator_who_may_not_alter_a_role_leaves_its_settings(
         "select pg_try_advisory_lock(1)",
         "select pg_advisory_xact_lock(1)",
         "select pg_try_advisory_xact_lock_shared(1, 2)",
+        "select query from pg_stat_activity",
+        "select n_live_tup from pg_stat_all_tables",
+        "select relation from pg_locks",
+        "select pg_terminate_backend(1)",
+        "select pg_cancel_backend(1)",
+        "select pg_relation_size('pg_class')",
+        "select pg_database_size(current_database())",
+        "select currtid2('zeroth.tenant', '(0,1)')",
     ],
 )
-def test_a_query_can_neither_store_objects_nor_take_the_locks_of_loads(database: Database, statement: str) -> None:
+def test_a_query_is_left_no_function_that_reaches_beyond_its_own_session(database: Database, statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege), database.app() as conn:
         conn.execute(sql.SQL(statement))
 
 
-def test_the_loader_and_the_owner_lock_but_store_no_objects(database: Database) -> None:
+def test_the_loader_and_the_owner_lock_and_measure_but_store_no_objects(database: Database) -> None:
     for session in (database.loader, database.owner):
         with session() as conn:
             conn.execute("select pg_advisory_lock(1), pg_advisory_unlock_all()")
+            conn.execute("select count(*), pg_relation_size('pg_class') from pg_stat_activity")
         with pytest.raises(psycopg.errors.InsufficientPrivilege), session() as conn:
             conn.execute("select lo_create(0)")
 
