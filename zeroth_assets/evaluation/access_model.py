@@ -50,8 +50,8 @@ LEFT_OUT = MappingProxyType(
         "k_above_rows": "the principal can read fewer than k rows",
         "iterative": "under an iterative scan ef_search is the size of a step, not a bound, and a query of a small "
         "tenant costs a hundred times one of its partition: strict order is taken at the least and the greatest "
-        f"ef_search, relaxed order at the least, strict order with other k than {HEADLINE_K} at the greatest on {_FEW_QUERIES} "
-        "queries",
+        "ef_search, relaxed order at the least; strict order with other k than "
+        f"{HEADLINE_K} at the greatest on {_FEW_QUERIES} queries",
         "iterative_predicate": "under a forced scan of the shared index the predicate is one more filter over the rows "
         "that the policy lets through anyway: both forms are measured without iteration, and at ef_search 40 with it "
         f"on {_FEW_QUERIES} queries",

@@ -199,7 +199,7 @@ def _share_panel(
         curve = np.geomspace(*limits, 200)
         axes.plot(curve, np.minimum(1.0, ef_search * curve / k), color=INK, linewidth=1.2, linestyle=(0, (5, 3)))
         # In the empty corner that the curve leaves at small shares.
-        axes.annotate(f"expected: {_EXPECTED}", (0.03, 0.93), xycoords="axes fraction", fontsize=8, va="top")
+        axes.annotate(f"- - -  expected: {_EXPECTED}", (0.03, 0.93), xycoords="axes fraction", fontsize=8, va="top")
     axes.set_xscale("log")
     axes.set_xlim(*limits)
     axes.set_ylim(-0.03, 1.05)
