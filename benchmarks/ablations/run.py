@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -263,6 +264,7 @@ def main() -> None:
         "arms": found,
         "memory": memory_model(len(vectors), target.dimension, measured),
     }
+    result["load_average"] = os.getloadavg()
     options.json.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
     print(tables(result))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -251,6 +252,7 @@ def main() -> None:
         costs = measure_path_costs(db, CHUNK_SET, queries=queries, measured_at=datetime.now(UTC))
         result["widths"] = as_mapping(costs)
     result["sizes"] = as_mapping(sizes(base, real, queries, options))
+    result["load_average"] = os.getloadavg()
     options.json.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
     print(tables(result))
 

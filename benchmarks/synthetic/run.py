@@ -290,6 +290,7 @@ def measure(db: Database, corpus: SyntheticCorpus, options: argparse.Namespace) 
         }
         return {
             "overlap": corpus.overlap,
+            "load_average": os.getloadavg(),
             "rows": corpus.rows,
             "tenants": len(corpus.sizes),
             "dimension": corpus.dimension,
@@ -356,8 +357,11 @@ def main() -> None:
     home.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         home.chmod(0o711)
-    positions = {"separated": (SEPARATED, options.dial_rows), "middle": (MIDDLE, options.dial_rows)}
-    positions["mirror-like"] = (MIRROR, options.rows)
+    positions = {
+        "mirror-like": (MIRROR, options.rows),
+        "separated": (SEPARATED, options.dial_rows),
+        "middle": (MIDDLE, options.dial_rows),
+    }
     results: dict[str, dict[str, Any]] = {}
     try:
         base = embedded_database(home)
