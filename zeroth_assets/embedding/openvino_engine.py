@@ -92,6 +92,18 @@ class OpenVinoEngine:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(self._streams):
             self._requests.put(self._compiled.create_infer_request())
+        self._infer_once()
+
+    def _infer_once(self) -> None:
+        """Make the first call on one thread alone.
+
+        OpenVINO's binding sets up statics at its first call and gives up Python's lock inside their guard: two first
+        calls at once were seen to wait for each other for ever.
+        """
+        one = np.ones((1, 2), dtype=np.int64)
+        request = self._requests.get()
+        request.infer({"input_ids": one, "attention_mask": one}, share_inputs=True)
+        self._requests.put(request)
 
     def run(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, FloatArray]]:
         """Pooled vectors of each batch, in order, with all streams busy.

@@ -157,6 +157,15 @@ def test_a_damaged_converted_model_is_made_anew(tmp_path: Path) -> None:
     assert weights.stat().st_size > 1000
 
 
+def test_an_openvino_engine_has_made_its_first_call_before_threads_make_theirs(cache_dir: Path) -> None:
+    """Two first calls at once were seen to wait for each other for ever inside the binding."""
+    engine = openvino_engine.OpenVinoEngine(find_model("all-MiniLM-L6-v2"), "fp32", 2, cache_dir)
+    requests = [engine._requests.get() for _ in range(engine._requests.qsize())]
+    # An output is of no known shape until a call has been made.
+    shapes = [tuple(request.get_output_tensor(0).shape) for request in requests]
+    assert (1, 2, 384) in shapes
+
+
 def test_bf16_is_refused_where_the_cpu_would_not_compute_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openvino_engine, "_abilities", lambda core: ["FP32"])
     encoder = load_encoder(engine="openvino", precision="bf16")
