@@ -1,0 +1,111 @@
+"""The comparisons of retrieval, named before anybody looks, and the arms that they are asked of.
+
+What belongs here: which arm against which, in which measure, and lifting an arm's values out of the figures. The
+statistics are `comparisons`'.
+
+Few are primary, since each of them makes Holm's correction dearer. "Fusion against the better of its arms" is asked
+against each of them: which one is better is nothing that may be looked up in the queries that then judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import polars as pl
+
+from zeroth_assets.evaluation.comparisons import Arm, Comparison, Family
+from zeroth_assets.evaluation.retrieval_arms import SINGLE_TENANT, UNRESTRICTED
+from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURES, HEADLINE
+
+NAME: Final = "arms of retrieval"
+FIXED, AWARE = "fixed_512", "section_aware"
+FOUND: Final = "success@5"
+DEEP: Final = "recall@50"
+# Pairs of retrievers that are asked for over fixed_512, by a principal that sees everything.
+_ARMS: Final = (("dense_exact", "bm25"), ("rrf", "dense_exact"), ("rrf", "bm25"), ("rrf_rerank", "rrf"))
+_CUT: Final = ("dense_exact", "bm25")
+_DESIGNS: Final = (("dense_postfilter", "dense_exact"),)
+_LOOKED_AT: Final = (("full_text", "bm25"), ("dense_shared", "dense_exact"), ("dense_hnsw", "dense_exact"))
+
+
+def arm_name(chunk_set: str, retriever: str, role: str) -> str:
+    """What an arm is called in a comparison: `fixed_512 bm25, unrestricted`."""
+    return f"{chunk_set} {retriever}, {role}"
+
+
+def _pairs(
+    pairs: Iterable[tuple[str, str]], chunk_set: str, role: str, metrics: Iterable[str] = (HEADLINE,)
+) -> list[Comparison]:
+    chosen = tuple(metrics)
+    return [
+        Comparison(arm_name(chunk_set, one, role), arm_name(chunk_set, other, role), metric)
+        for one, other in pairs
+        for metric in chosen
+    ]
+
+
+def _cuts(retrievers: Iterable[str], role: str, metrics: Iterable[str] = (HEADLINE,)) -> list[Comparison]:
+    chosen = tuple(metrics)
+    return [
+        Comparison(arm_name(AWARE, name, role), arm_name(FIXED, name, role), metric)
+        for name in retrievers
+        for metric in chosen
+    ]
+
+
+WHOLE: Final = Family(
+    NAME,
+    primary=(
+        *_pairs(_ARMS, FIXED, UNRESTRICTED),
+        *_cuts(_CUT, UNRESTRICTED),
+        *_pairs(_DESIGNS, FIXED, SINGLE_TENANT),
+    ),
+    exploratory=(
+        *_pairs((*_ARMS, *_LOOKED_AT), AWARE, UNRESTRICTED),
+        *_pairs(_LOOKED_AT, FIXED, UNRESTRICTED),
+        *_cuts(("full_text", "rrf"), UNRESTRICTED),
+        *_pairs((*_ARMS, *_LOOKED_AT), FIXED, SINGLE_TENANT),
+        *_pairs((*_ARMS, *_DESIGNS, *_LOOKED_AT), AWARE, SINGLE_TENANT),
+        *_cuts(_CUT, SINGLE_TENANT),
+        *_pairs((*_ARMS, ("full_text", "bm25")), FIXED, UNRESTRICTED, (FOUND, DEEP)),
+        *_cuts(_CUT, UNRESTRICTED, (FOUND, DEEP)),
+        *_pairs(_DESIGNS, FIXED, SINGLE_TENANT, (FOUND, DEEP)),
+    ),
+)
+
+
+def family_of(arms: Collection[str]) -> tuple[Family | None, tuple[Comparison, ...]]:
+    """`WHOLE`, narrowed to the arms that were measured, and the comparisons that fall away with the others.
+
+    None where no primary comparison is left. What was measured is no choice after the fact: it hangs on the settings.
+    """
+    gone = tuple(c for c in (*WHOLE.primary, *WHOLE.exploratory) if c.a not in arms or c.b not in arms)
+    primary = tuple(c for c in WHOLE.primary if c not in gone)
+    exploratory = tuple(c for c in WHOLE.exploratory if c not in gone)
+    return (Family(NAME, primary, exploratory) if primary else None), gone
+
+
+def arms_of(figures: pl.DataFrame) -> list[Arm]:
+    """The arms in a table of `retrieval_figures.FIGURE_SCHEMA`, each with its values per query."""
+    arms = []
+    whole = figures.filter(pl.col("category") == ALL)
+    for (chunk_set, name, role), rows in whole.group_by("chunk_set", "arm", "role", maintain_order=True):
+        values: pl.DataFrame | None = None
+        for row in rows.iter_rows(named=True):
+            column = pl.DataFrame({"query_id": row["query_ids"], row["metric"]: row["values"]})
+            values = column if values is None else values.join(column, on="query_id", how="full", coalesce=True)
+        assert values is not None  # a group has a row
+        about = rows.row(0, named=True)
+        arms.append(
+            Arm(
+                arm_name(str(chunk_set), str(name), str(role)),
+                values,
+                corpus_fingerprint=about["corpus_fingerprint"],
+                golden_fingerprint=about["golden_fingerprint"],
+                chunk_set=str(chunk_set),
+                role=str(role),
+                definitions=FIGURES,
+            )
+        )
+    return arms
