@@ -223,18 +223,19 @@ def _share_panel(
 def _at(frame: pl.DataFrame, ef_search: int, k: int) -> pl.DataFrame:
     """One row per subject and design: at this ef_search, asked with all queries, and with the predicate if so."""
     subject = "principal" if "principal" in frame.columns else "scope"
+    asked = pl.col("queries") if subject == "principal" else pl.col("queries") / pl.col("principals")
     return (
         frame.filter(pl.col("k") == k, (pl.col("ef_search") == ef_search) | pl.col("ef_search").is_null())
-        .sort("queries", "predicate", descending=True, maintain_order=True)
+        .sort(asked, "predicate", descending=True, maintain_order=True)
         .unique([subject, "design"], keep="first", maintain_order=True)
     )
 
 
 def _lines(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """Per design its rows by ef_search, one each, of the form that was asked with the most queries."""
-    chosen = rows.sort("queries", "predicate", descending=True, maintain_order=True).unique(
-        ["design", "ef_search"], keep="first"
-    )
+    chosen = rows.sort(
+        pl.col("queries") / pl.col("principals"), "predicate", descending=True, maintain_order=True
+    ).unique(["design", "ef_search"], keep="first")
     for design in DESIGNS:
         line = chosen.filter(design=design).sort("ef_search")
         if line.height:

@@ -125,7 +125,7 @@ def headline_rows(
         pl.col("design").replace_strict({d: i for i, d in enumerate(DESIGNS)}, return_dtype=pl.Int64).alias("order")
     )
     return (
-        chosen.sort("queries", "predicate", descending=True, maintain_order=True)
+        chosen.sort(pl.col("queries") / pl.col("principals"), "predicate", descending=True, maintain_order=True)
         .unique(["scope", "design"], keep="first", maintain_order=True)
         .sort(pl.col("scope") != SINGLE, "scope", "order")
         .drop("order")

@@ -137,6 +137,17 @@ def test_each_figure_names_its_plan_and_what_the_planner_would_have_done(
     assert shared["planning_p50_ms"] > 0
 
 
+@pytest.mark.parametrize("tenant", ["t-300", "t-1400"])
+def test_an_exact_search_of_one_partition_is_a_scan_although_the_planner_would_take_its_index(
+    db: Database, tenant: str
+) -> None:
+    report = measure(db, tenant, designs=("partition_exact",), ks=(10,))
+    assert report.withheld == ()
+    assert report.figures["plan_node"].to_list() == ["Seq Scan", "Seq Scan"]
+    assert report.figures["recall"].to_list() == [1.0, 1.0]
+    assert "_hnsw_" in at(report, "partition_exact", None)["planner_choice"]
+
+
 def test_every_cell_is_asked_every_query_once_and_no_row_is_another_tenants(small: AccessReport) -> None:
     counts = small.per_query.group_by(CELL_COLUMNS).agg(pl.len(), pl.col("query_id").n_unique().alias("ids"))
     assert (counts["len"] == counts["ids"]).all()
