@@ -75,6 +75,12 @@ class Settings(BaseSettings):
     baselines: Path | None = Field(
         default=None, description="Folder of accepted figures. Default: the package's for its corpora, else the home's."
     )
+    reranker: Literal["none", "late", "cross"] = Field(
+        default="none", description="What reorders the shortlist: nothing, the packaged encoder, or a cross-encoder."
+    )
+    retrieval_depth: int = Field(default=50, ge=10, le=1000, description="Candidates that each arm gives.")
+    latency_queries: int = Field(default=20, ge=5, description="Queries whose latency is measured, per principal.")
+    abstention_target: float = Field(default=0.05, gt=0, lt=1, description="Unanswerable queries answered, at most.")
     expert_labels: Path | None = Field(
         default=None, description="File of expert labels over CUAD. Default: the mirror's, where it has one."
     )

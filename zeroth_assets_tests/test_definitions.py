@@ -10,8 +10,10 @@ import dagster as dg
 import pytest
 
 from zeroth_assets.definitions import build_defs, defs
+from zeroth_assets.defs.partitions import store_key
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.planning import SOURCE_ASSETS, all_assets, partitioned_by, tenant_assets
+from zeroth_assets.planning import SOURCE_ASSETS, all_assets, measured_arms, partitioned_by, tenant_assets
+from zeroth_assets.settings import read_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -49,8 +51,12 @@ def test_assets_are_partitioned_by_source_or_tenant_or_not_at_all() -> None:
     for name in tenant_assets():
         assert graph.get(dg.AssetKey(name)).partitions_def == dg.DynamicPartitionsDefinition(name="tenant")
     for name in all_assets():
+        partitions = graph.get(dg.AssetKey(name)).partitions_def
         if partitioned_by(name) is None:
-            assert graph.get(dg.AssetKey(name)).partitions_def is None
+            assert partitions is None
+        if partitioned_by(name) == "arm":
+            assert isinstance(partitions, dg.MultiPartitionsDefinition)
+            assert set(measured_arms(read_settings())) < {store_key(key) for key in partitions.get_partition_keys()}
 
 
 def test_checks_that_guard_what_is_downstream_block() -> None:
@@ -72,6 +78,12 @@ def test_checks_that_guard_what_is_downstream_block() -> None:
         "equals_the_tenants_rows",
         "quotes_resolve",
         "splits_are_clean",
+        "no_cross_tenant_row",
+        "no_regression",
+        "every_query_was_run",
+        "unchanged_unless_accepted",
+        "no_figure_without_interval",
+        "test_split_alone",
     } <= blocking
 
 

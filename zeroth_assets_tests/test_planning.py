@@ -86,7 +86,7 @@ def everything(tmp_path: Path, store: ArtefactStore, manifest: Manifest, planner
 
     rows = [(r.document_id, r.sha256, "rfc", "rfc-a", "rfc-a", "A", None, "own", 1.0, "t") for r in manifest]
     assignments = pl.DataFrame(rows, schema=ASSIGNMENT_SCHEMA, orient="row")
-    keys: dict[str | None, str | None] = {"source": "rfc", "tenant": "rfc-a", None: None}
+    keys: dict[str | None, str | None] = {"source": "rfc", "tenant": "rfc-a", "arm": "fixed_512.bm25", None: None}
     for asset in all_assets():
         stage, chunk_set = split_asset(asset)
         details: dict[str, Any] = {}
@@ -113,7 +113,7 @@ def test_nothing_is_stale_when_everything_was_made_by_todays_recipes(everything:
     assert planner.stale(("tenant_assignments",)) == ()
     assert stale_of(planner) == ()
     for phase in PHASES:
-        key = {"source": "rfc", "tenant": "rfc-a"}.get(phase.partitioned_by or "")
+        key = {"source": "rfc", "tenant": "rfc-a", "arm": "fixed_512.bm25"}.get(phase.partitioned_by or "")
         assert planner.stale(phase.assets, key) == ()
 
 

@@ -23,6 +23,7 @@ from zeroth_assets.evaluation.baselines import (
     read_baseline,
     write_baseline,
 )
+from zeroth_assets.evaluation.retrieval_figures import ALL, HEADLINE
 from zeroth_assets.settings import CHUNK_SETS, Settings
 
 
@@ -65,6 +66,12 @@ def _is_cell(cell: Cell) -> pl.Expr:
     )
 
 
+def golden_mark(settings: Settings) -> str | None:
+    """The digest of the accepted golden set, None where none was ever accepted."""
+    baseline = read_baseline(settings.baselines_dir, "golden_set")
+    return None if baseline is None else baseline.marks.get("digest")
+
+
 def regression_check(found: Regression) -> dg.AssetCheckResult:
     """Red where the figure has regressed; a warning where that cannot be told."""
     severity = dg.AssetCheckSeverity.ERROR if found.verdict == "regressed" else dg.AssetCheckSeverity.WARN
@@ -103,6 +110,10 @@ def published_values(store: ArtefactStore, figure: str) -> tuple[dict[str, dict[
         return _ann_recall(store), {}
     if figure == "access_recall":
         return _access_recall(store), {}
+    if figure == "golden_set" and (sidecar := store.sidecar("golden_set")) is not None:
+        return {}, {"digest": str(sidecar.details["digest"])}
+    if figure == "retrieval_metrics":
+        return _retrieval_metrics(store), {}
     return {}, {}
 
 
@@ -115,6 +126,24 @@ def _ann_recall(store: ArtefactStore) -> dict[str, dict[str, float]]:
                 rows = pl.DataFrame(per_query).filter(pl.col("ef_search") == HEADLINE_EF_SEARCH)
                 series[f"{chunk_set}/{tenant}"] = dict(rows.select("query", "recall").iter_rows())
     return series
+
+
+def _retrieval_metrics(store: ArtefactStore) -> dict[str, dict[str, float]]:
+    series: dict[str, dict[str, float]] = {}
+    for arm in store.partitions("retrieval_metrics"):
+        rows = store.read_frame("retrieval_metrics", arm)
+        if rows.height:
+            series |= headline_series(rows, arm)
+    return series
+
+
+def headline_series(rows: pl.DataFrame, arm: str) -> dict[str, dict[str, float]]:
+    """The values per query of an arm's headline figure, by role."""
+    chosen = rows.filter((pl.col("metric") == HEADLINE) & (pl.col("category") == ALL))
+    return {
+        f"{arm}/{row['role']}": dict(zip(row["query_ids"], row["values"], strict=True))
+        for row in chosen.iter_rows(named=True)
+    }
 
 
 def _access_recall(store: ArtefactStore) -> dict[str, dict[str, float]]:

@@ -11,10 +11,17 @@ import dagster as dg
 
 from zeroth_assets.artefacts import check_partition_key
 from zeroth_assets.errors import TenantError
-from zeroth_assets.settings import SOURCES
+from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, split_arm
+from zeroth_assets.settings import CHUNK_SETS, SOURCES
 
 TENANT_PARTITIONS = "tenant"
 sources = dg.StaticPartitionsDefinition(list(SOURCES))
+arms = dg.MultiPartitionsDefinition(
+    {
+        "chunk_set": dg.StaticPartitionsDefinition(list(CHUNK_SETS)),
+        "retriever": dg.StaticPartitionsDefinition(list(RETRIEVERS)),
+    }
+)
 tenants = dg.DynamicPartitionsDefinition(name=TENANT_PARTITIONS)
 
 
@@ -35,7 +42,18 @@ def register_tenants(instance: dg.DagsterInstance, keys: tuple[str, ...]) -> tup
 
 
 def dagster_key(partition: str | None) -> str | None:
-    """A partition as Dagster spells it."""
+    """A partition as Dagster spells it: an arm has two dimensions there, and a dot between them in the store."""
+    chunk_set, retriever = split_arm(partition or "")
+    if chunk_set in CHUNK_SETS and retriever in RETRIEVERS:
+        return dg.MultiPartitionKey({"chunk_set": chunk_set, "retriever": retriever})
+    return partition
+
+
+def store_key(partition: str) -> str:
+    """A partition as the store spells it."""
+    if isinstance(partition, dg.MultiPartitionKey):
+        dimensions = partition.keys_by_dimension
+        return arm_key(dimensions["chunk_set"], dimensions["retriever"])
     return partition
 
 
@@ -50,12 +68,14 @@ def check_partition(
     """
     if partition is not None:
         check_partition_key(partition)
-    keys = definition.get_partition_keys(dynamic_partitions_store=instance) if definition else ()
+    keys = (
+        [store_key(k) for k in definition.get_partition_keys(dynamic_partitions_store=instance)] if definition else []
+    )
     if (definition is None and partition is None) or partition in keys:
         return
     raise TenantError(
         f"Partition {partition!r} is none of {asset}'s" if partition else f"{asset} has partitions",
         expected=f"one of {', '.join(keys[:8])}" + (" ..." if len(keys) > 8 else "") if keys else "no partition",
         found=repr(partition),
-        remedy="list tenants with `zeroth corpus tenants`; sources are sec, cuad and rfc",
+        remedy="list tenants by `zeroth corpus tenants`; sources are sec, cuad and rfc; arms CHUNK_SET.RETRIEVER",
     )

@@ -21,7 +21,7 @@ from zeroth_assets.defs.outcome import Outcome, RunOutcome, Watcher, error_class
 from zeroth_assets.defs.partitions import check_partition, dagster_key, register_tenants
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import ArtefactError, SettingsError, TenantError
-from zeroth_assets.planning import PHASES, SOURCE_ASSETS, Phase, tenant_assets
+from zeroth_assets.planning import PHASES, SOURCE_ASSETS, Phase, measured_arms, tenant_assets
 from zeroth_assets.settings import SOURCES
 from zeroth_assets.store.migrate import claim_corpus
 from zeroth_assets.store.registry import list_tenants
@@ -38,7 +38,7 @@ class Runner:
         self._job = definitions.resolve_implicit_global_asset_job_def()
         self._outcome = Outcome()
         self._instance: dg.DagsterInstance | None = None
-        self._failed_phases: set[str] = set()
+        self._closed: dict[str, str] = {}  # phases that nothing can stand on, and why
 
     def materialize(self, tenants: Sequence[str] = (), sources: Sequence[str] = (), *, fan_ins: bool = True) -> Outcome:
         """Bring everything up to date, or what `tenants` and `sources` need.
@@ -57,8 +57,8 @@ class Runner:
             for phase in PHASES:
                 if phase.over_tenants and not self._has_tenants(fan_ins):
                     break
-                if failed := self._failed_phases & set(phase.needs):
-                    self._watcher.message(f"{phase.name}: left out, since {', '.join(sorted(failed))} failed")
+                if reasons := [self._closed[name] for name in phase.needs if name in self._closed]:
+                    self._watcher.message(f"{phase.name}: left out, {reasons[0]}")
                     continue
                 match phase.partitioned_by:
                     case "source":
@@ -66,11 +66,15 @@ class Runner:
                         self._outcome.missing = self._missing(wanted)
                     case "tenant":
                         self._phase(phase, self._tenants(tenants, wanted))
+                    case "arm":
+                        self._phase(phase, measured_arms(self._project.settings))
                     case None:
                         self._phase(phase, [None])
                 if phase.name == "corpus":
                     self._tell_pending_folding()
                     self._retire(wanted)
+                if phase.name == "questions" and not self._has_questions():
+                    self._closed[phase.name] = "since this corpus has no golden queries"
         return self._outcome
 
     def materialize_named(
@@ -149,7 +153,7 @@ class Runner:
             self.run(stale, partition)
         ended = self._outcome.runs[-len(todo) :] if todo else []
         if phase.partitioned_by is None and any(not run.succeeded for run in ended):
-            self._failed_phases.add(phase.name)
+            self._closed[phase.name] = f"since {phase.name} failed"
         if phase.required and ended and not any(run.succeeded for run in ended):
             last = self._outcome.runs[-1]
             raise error_class(last.error_type)(
@@ -169,6 +173,10 @@ class Runner:
         if not made:
             self._watcher.message("no tenant could be made: what stands on all tenants is left out")
         return bool(made)
+
+    def _has_questions(self) -> bool:
+        sidecar = self._project.store.sidecar("golden_queries")
+        return sidecar is not None and sidecar.rows > 0
 
     def _has_source(self, source: str) -> bool:
         """Whether the manifest names the source, or did: what was made of it then must not stand for ever."""

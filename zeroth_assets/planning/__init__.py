@@ -9,6 +9,7 @@ nothing here knows Dagster. `model` says what a stage is, the `*_stages` modules
 from zeroth_assets.planning.corpuswide_stages import access_grid
 from zeroth_assets.planning.model import PartitionedBy, Phase, Place, Recipe, Stage, split_asset
 from zeroth_assets.planning.planner import Planner
+from zeroth_assets.planning.retrieval_stages import measured_arms
 from zeroth_assets.planning.stages import (
     CODE_VERSIONS,
     CORPUS_ASSETS,
@@ -42,6 +43,7 @@ __all__ = [
     "access_grid",
     "all_assets",
     "feeds",
+    "measured_arms",
     "partitioned_by",
     "phase_assets",
     "split_asset",

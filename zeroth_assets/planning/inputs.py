@@ -20,11 +20,10 @@ from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.corpus.tenants import default_floor
 from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import TenantError
+from zeroth_assets.evaluation.golden.cuad_label_files import find_label_file
 from zeroth_assets.provenance import documents_digest
 from zeroth_assets.settings import SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
-
-_LABELS_IN_MIRROR = "cuad/derived/cuad_spans_recomputed.json"
 
 
 class Inputs:
@@ -93,12 +92,12 @@ class Inputs:
 
     @property
     def labels_path(self) -> Path | None:
-        """The file of expert labels: the one that the settings name, or the mirror's, or none."""
+        """The file of expert labels: named by the settings, or in the mirror, or in the fetched archive; or none."""
         named, mirror = self.settings.expert_labels, self.settings.mirror_location
-        if named is not None or mirror is None or mirror.startswith(("http://", "https://")):
+        if named is not None:
             return named
-        path = Path(mirror) / _LABELS_IN_MIRROR
-        return path if path.exists() else None
+        local = mirror is not None and not mirror.startswith(("http://", "https://"))
+        return find_label_file(Path(mirror) if mirror and local else None, self.raw_dir, self.manifest.records)
 
     def labels_digest(self) -> str | None:
         """sha256 of the expert labels, None where there are none."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zeroth_assets.planning import corpus_stages, corpuswide_stages, tenant_stages
+from zeroth_assets.planning import corpus_stages, corpuswide_stages, retrieval_stages, tenant_stages
 from zeroth_assets.planning.model import PartitionedBy, Phase, Stage, split_asset
 
 STAGES: Mapping[str, Stage] = {
-    stage.name: stage for stage in (*corpus_stages.STAGES, *tenant_stages.STAGES, *corpuswide_stages.STAGES)
+    stage.name: stage
+    for stages in (corpus_stages, tenant_stages, corpuswide_stages, retrieval_stages)
+    for stage in stages.STAGES
 }
 
 
@@ -40,6 +42,9 @@ PHASES: tuple[Phase, ...] = (
     _phase("access", "tenant", over_tenants=True, needs=("shared",)),
     _phase("summaries", None, over_tenants=True, needs=("shared",)),
     _phase("questions", None, over_tenants=True),
+    _phase("runs", "arm", over_tenants=True, needs=("shared", "questions")),
+    _phase("golden", None, over_tenants=True, needs=("questions",)),
+    _phase("metrics", "arm", over_tenants=True, needs=("questions", "golden")),
 )
 PLAIN_ASSETS: tuple[str, ...] = _assets_of("plain")
 SOURCE_ASSETS: tuple[str, ...] = _assets_of("sources")

@@ -1,0 +1,226 @@
+"""Retrieval runs: what belongs here is one asset, partitioned by chunk set and retriever, of ranked runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from zeroth_assets.defs import metadata as md
+from zeroth_assets.defs.evaluation import GROUP
+from zeroth_assets.defs.golden import golden_frames
+from zeroth_assets.defs.partitions import all_of, arms, store_key
+from zeroth_assets.defs.progress import progress_of
+from zeroth_assets.defs.resources import Project
+from zeroth_assets.embedding import embed_with_memo
+from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, RetrieverArm, asks, split_arm
+from zeroth_assets.planning.retrieval_stages import RUN_DEPTH
+from zeroth_assets.search.dense import DenseRetriever
+from zeroth_assets.search.dense_route import Path
+from zeroth_assets.search.model import StageResult
+from zeroth_assets.search.rerank import Reranker
+from zeroth_assets.search.rerank_cross import CrossEncoderReranker
+from zeroth_assets.search.rerank_late import LateInteraction
+from zeroth_assets.search.retriever import Retriever
+from zeroth_assets.search.retriever_model import Digested, QueryEncoder, RetrieverConfig
+from zeroth_assets.search.runs import PER_QUERY_SCHEMA, latencies, run_queries
+from zeroth_assets.search.supersession import Lineage
+from zeroth_assets.settings import CHUNK_SETS
+from zeroth_assets.store.preflight import preflight
+
+ALL_PRINCIPAL = "all"
+_FIELDS: dict[str, Any] = {
+    **PER_QUERY_SCHEMA,
+    "role": pl.String,
+    "split": pl.String,
+    "category": pl.String,
+    "ranking": pl.List(pl.String),
+}
+RUNS_SCHEMA = pl.Schema(_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Query vectors that are there already, in place of an encoder; an arm's latency is then without embedding."""
+
+    fingerprint: Digested
+    vectors: Mapping[str, NDArray[np.float32]]
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of texts that were embedded beforehand."""
+        return np.stack([self.vectors[text] for text in texts])
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """The dense arm along one path."""
+
+    dense: DenseRetriever
+    path: Path | None
+
+    def search(self, principal: str, vector: NDArray[np.float32], k: int) -> StageResult:
+        """The k nearest chunks that the principal may see."""
+        return self.dense.search(principal, vector, k, path=self.path)
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        self.dense.close()
+
+
+def embedded_queries(project: Project, texts: Sequence[str]) -> Embedded:
+    """The vectors of `texts`, from the memo where it has them."""
+    encoder = project.encoder
+    vectors = embed_with_memo([encoder.query_prefix + text for text in texts], encoder, project.memo).vectors
+    return Embedded(encoder.fingerprint, dict(zip(texts, vectors, strict=True)))
+
+
+def open_arm(project: Project, chunk_set: str, arm: RetrieverArm, encoder: QueryEncoder | None) -> Retriever:
+    """The retriever of an arm; close it after use."""
+    dimension = project.model.dimension
+    config = RetrieverConfig(
+        chunk_set, arms=arm.stages, depth=project.settings.retrieval_depth, dimension=dimension, rerank_seconds=30.0
+    )
+    dense = None
+    if arm.dense and encoder is not None:
+        digest = encoder.fingerprint.digest
+        opened = DenseRetriever(project.database, chunk_set, fingerprint_digest=digest, dimension=dimension)
+        dense = Along(opened, arm.path)
+    return Retriever(
+        project.database,
+        project.store,
+        config,
+        encoder=encoder if arm.dense else None,
+        dense=dense,
+        reranker=_reranker(project) if arm.rerank else None,
+        lineage=Lineage.of(project.manifest),
+    )
+
+
+def _reranker(project: Project) -> Reranker | None:
+    match project.settings.reranker:
+        case "late":
+            return LateInteraction(project.encoder)
+        case "cross":
+            return CrossEncoderReranker()
+    return None
+
+
+def asked_queries(project: Project) -> pl.DataFrame:
+    """Who asks what: query_id, role, principal, text, split and category, of queries over the whole corpus."""
+    queries, spans = golden_frames(project.store)
+    owners = dict(project.planner().assignments.select("document_id", "tenant").iter_rows())
+    told = queries.select("query_id", "text", "split", "category")
+    return asks(queries, spans, owners, ALL_PRINCIPAL).join(told, on="query_id").sort("role", "query_id")
+
+
+@dg.asset(
+    partitions_def=arms,
+    deps=[
+        "golden_queries",
+        "tenant_assignments",
+        *(all_of(f"{stage}_{chunk_set}") for stage in ("tenant_index", "bm25_index") for chunk_set in CHUNK_SETS),
+        *(f"shared_index_{chunk_set}" for chunk_set in CHUNK_SETS),
+    ],
+    group_name=GROUP,
+    kinds={"postgres", "bm25"},
+    owners=md.OWNERS,
+    description=(
+        "What one retriever over one chunk set answers to the golden queries: asked by a principal that sees "
+        "everything, and by the single tenant that holds the answer. Both splits; figures are of the test split alone."
+    ),
+    metadata={"dagster/column_schema": md.column_schema(RUNS_SCHEMA)},
+    check_specs=[
+        dg.AssetCheckSpec(
+            "every_query_was_run",
+            asset="retrieval_runs",
+            partitions_def=arms,
+            blocking=True,
+            description="Each query of the golden set that somebody may ask has a row, an empty answer included.",
+        ),
+        dg.AssetCheckSpec(
+            "nothing_degraded",
+            asset="retrieval_runs",
+            partitions_def=arms,
+            description="No stage gave less than it should have.",
+        ),
+    ],
+)
+def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
+    """Ask every golden query of one arm."""
+    key = store_key(context.partition_key)
+    chunk_set, name = split_arm(key)
+    arm = RETRIEVERS[name]
+    recipe = project.planner().recipe("retrieval_runs", key)
+    preflight(project.database)
+    asked = asked_queries(project)
+    encoder = embedded_queries(project, asked["text"].unique().sort().to_list()) if arm.dense else None
+    progress = progress_of(context)
+    frames: list[pl.DataFrame] = [RUNS_SCHEMA.to_frame()]
+    done = 0
+    with open_arm(project, chunk_set, arm, encoder) as retriever:
+        for (role, principal), part in asked.group_by("role", "principal", maintain_order=True):
+            runs = run_queries(
+                retriever, str(principal), list(part.select("query_id", "text").iter_rows()), k=RUN_DEPTH
+            )
+            ranked = runs.run.sort("query_id", "score", descending=[False, True])
+            lists = ranked.group_by("query_id", maintain_order=True).agg(pl.col("document_id").alias("ranking"))
+            frames.append(
+                runs.per_query.join(part.select("query_id", "split", "category"), on="query_id", how="left")
+                .join(lists, on="query_id", how="left")
+                .with_columns(pl.lit(role).alias("role"), pl.col("ranking").fill_null([]))
+                .select(list(RUNS_SCHEMA))
+                .cast(RUNS_SCHEMA)
+            )
+            done += part.height
+            progress(done, asked.height)
+        config = retriever.config
+    frame = pl.concat(frames).sort("role", "query_id")
+    degraded = frame.filter(pl.col("degraded").is_not_null())
+    results = [
+        dg.AssetCheckResult(
+            check_name="every_query_was_run",
+            passed=frame.height == asked.height,
+            metadata={"asked": asked.height, "run": frame.height},
+        ),
+        dg.AssetCheckResult(
+            check_name="nothing_degraded",
+            passed=degraded.is_empty(),
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata={
+                "queries": degraded.height,
+                "why": "; ".join(sorted(set(degraded["degraded"].drop_nulls()))[:5]) or "nothing",
+            },
+        ),
+    ]
+    sidecar = project.store.write_frame(
+        frame,
+        "retrieval_runs",
+        key,
+        **recipe.about(
+            f"What {name} ({arm.describes}) over the {chunk_set} chunks answers to the golden queries.",
+            run_queries,
+            config=config.digest,
+            embedding="from the memo: the stage embedding is not the encoder's time",
+        ),
+    )
+    counts = frame.group_by("role").agg(
+        pl.len().alias("queries"),
+        (pl.col("returned") == 0).sum().alias("without an answer"),
+        pl.col("shortfall").is_not_null().sum().alias("short"),
+        pl.col("returned").mean().alias("passages"),
+    )
+    yield md.result(
+        sidecar,
+        {
+            "arm": arm.describes,
+            "answers": md.markdown_table(counts.sort("role")),
+            "milliseconds by stage": md.markdown_table(latencies(frame)),
+        },
+        results,
+    )
+
+
+assets: list[dg.AssetsDefinition] = [retrieval_runs]

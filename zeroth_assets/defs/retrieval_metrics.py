@@ -1,0 +1,151 @@
+"""Retrieval metrics: what belongs here is one asset, partitioned by chunk set and retriever, of figures."""
+
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from zeroth_assets.defs import metadata as md
+from zeroth_assets.defs.baselines import against_baseline, headline_series, regression_check
+from zeroth_assets.defs.evaluation import GROUP
+from zeroth_assets.defs.golden import golden_frames
+from zeroth_assets.defs.partitions import arms, store_key
+from zeroth_assets.defs.resources import Project
+from zeroth_assets.errors import MeasurementError
+from zeroth_assets.evaluation.baselines import Regression, Verdict
+from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, split_arm
+from zeroth_assets.evaluation.retrieval_figures import (
+    ALL,
+    FIGURE_SCHEMA,
+    HEADLINE,
+    About,
+    figures,
+    per_query,
+    without_interval,
+)
+
+SPLIT = "test"
+SHOWN = ["role", "category", "metric", "value", "low", "high", "n", "units", "unreachable", "warning"]
+
+
+@dg.asset(
+    partitions_def=arms,
+    deps=["retrieval_runs", "golden_set", "golden_queries"],
+    group_name=GROUP,
+    kinds={"parquet"},
+    owners=md.OWNERS,
+    description=(
+        "Figures of one arm on the test split, with 95 % intervals over queries: by role, for all queries and by "
+        "category. What a principal may not see is no loss of the retriever's."
+    ),
+    metadata={"dagster/column_schema": md.column_schema(FIGURE_SCHEMA)},
+    check_specs=[
+        dg.AssetCheckSpec(
+            "no_figure_without_interval",
+            asset="retrieval_metrics",
+            partitions_def=arms,
+            blocking=True,
+            description="Every figure has an interval, or says why it has none.",
+        ),
+        dg.AssetCheckSpec(
+            "test_split_alone",
+            asset="retrieval_metrics",
+            partitions_def=arms,
+            blocking=True,
+            description="No query of the calibration split is in a figure.",
+        ),
+        dg.AssetCheckSpec(
+            "no_regression",
+            asset="retrieval_metrics",
+            partitions_def=arms,
+            blocking=True,
+            description="nDCG@10 per query has not fallen below the accepted baseline; see `zeroth baseline`.",
+        ),
+    ],
+)
+def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> Any:
+    """Measure the arm's runs against the golden set."""
+    key = store_key(context.partition_key)
+    chunk_set, name = split_arm(key)
+    store, settings = project.store, project.settings
+    recipe = project.planner().recipe("retrieval_metrics", key)
+    queries, _ = golden_frames(store)
+    runs = store.read_frame("retrieval_runs", key).filter(pl.col("split") == SPLIT)
+    qrels = store.read_frame("golden_set").filter(pl.col("chunk_set") == chunk_set)
+    golden = store.require("golden_set")
+    about = About(
+        chunk_set=chunk_set,
+        arm=name,
+        corpus_fingerprint=store.require("tenant_assignments").sha256,
+        golden_fingerprint=str(golden.details["digest"]),
+        seed=settings.seed,
+        resamples=settings.resamples,
+    )
+    withheld = None
+    try:
+        table = figures(per_query(runs, queries, qrels), about)
+    except MeasurementError as error:
+        table, withheld = FIGURE_SCHEMA.to_frame(), f"{error.what}: {error.found}"
+    bare = without_interval(table)
+    measured = set(table["query_ids"].explode().drop_nulls())
+    foreign = len(measured & set(queries.filter(pl.col("split") != SPLIT)["query_id"]))
+    regression = _worst(
+        [
+            against_baseline(settings, "retrieval_metrics", series, now)
+            for series, now in headline_series(table, key).items()
+        ],
+        withheld,
+    )
+    results = [
+        dg.AssetCheckResult(
+            check_name="no_figure_without_interval",
+            passed=bare.is_empty(),
+            metadata={"figures": table.height, "without": bare.height},
+        ),
+        dg.AssetCheckResult(
+            check_name="test_split_alone", passed=foreign == 0, metadata={"queries of another split": foreign}
+        ),
+        regression_check(regression),
+    ]
+    if bare.height or foreign:
+        yield from results
+        raise MeasurementError(
+            f"The figures of {key} are withheld",
+            found=f"{bare.height} without an interval, {foreign} queries of another split",
+            remedy="report it; the former figures stay in force",
+        )
+    sidecar = store.write_frame(
+        table,
+        "retrieval_metrics",
+        key,
+        **recipe.about(
+            f"Figures of {name} over the {chunk_set} chunks on the test split of the golden set.",
+            figures,
+            withheld=withheld,
+            regressed=regression.verdict == "regressed",
+        ),
+    )
+    yield md.result(sidecar, _told(table, key, withheld), results)
+
+
+def _told(table: pl.DataFrame, key: str, withheld: str | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"arm": RETRIEVERS[split_arm(key)[1]].describes}
+    if withheld is not None:
+        return {**told, "withheld": withheld}
+    head = table.filter((pl.col("metric") == HEADLINE) & (pl.col("category") == ALL))
+    for row in head.iter_rows(named=True):
+        told[f"{HEADLINE} {row['role']}"] = row["value"]
+    told["figures"] = md.markdown_table(table.select(SHOWN))
+    told["definitions"] = md.markdown_table(table.select("metric", "definition").unique(maintain_order=True))
+    return told
+
+
+def _worst(found: list[Regression], withheld: str | None) -> Regression:
+    """The role that stands worst decides."""
+    if withheld is not None or not found:
+        return Regression("cannot tell", f"withheld: {withheld or 'no figure'}", 0)
+    order: tuple[Verdict, ...] = ("regressed", "cannot tell", "other queries", "no baseline", "holds")
+    return min(found, key=lambda one: order.index(one.verdict))
+
+
+assets: list[dg.AssetsDefinition] = [retrieval_metrics]

@@ -1,0 +1,98 @@
+"""The stages of retrieval's figures: what each of them is made of.
+
+What belongs here: recipes from ranked runs over pools and grades to comparisons. Partitions are arms: a chunk set and
+a retriever.
+"""
+
+from __future__ import annotations
+
+from zeroth_assets.artefacts import Sidecar
+from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, split_arm
+from zeroth_assets.planning.inputs import Inputs
+from zeroth_assets.planning.model import Made, Place, Stage
+from zeroth_assets.settings import CHUNK_SETS, Settings
+
+RUN_DEPTH = 50
+"""Passages kept of each query's ranking: the deepest cut-off of any measure."""
+
+
+def measured_arms(settings: Settings) -> tuple[str, ...]:
+    """The arms that are measured under these settings: without a reranker, those without one."""
+    return tuple(
+        arm_key(chunk_set, name)
+        for chunk_set in CHUNK_SETS
+        for name, arm in RETRIEVERS.items()
+        if not arm.rerank or settings.reranker != "none"
+    )
+
+
+def indexes_of(inputs: Inputs, chunk_set: str, *, lexical: bool, shared: bool) -> dict[str, str]:
+    """Data versions of the indexes over a chunk set, of every tenant that has them."""
+    made_of = inputs.over_tenants(f"tenant_index_{chunk_set}")
+    if lexical:
+        made_of |= inputs.over_tenants(f"bm25_index_{chunk_set}")
+    if shared:
+        made_of |= inputs.versions((f"shared_index_{chunk_set}", None))
+    return made_of
+
+
+def _retrieval_runs(inputs: Inputs, place: Place) -> Made:
+    chunk_set, name = split_arm(place.key)
+    arm, settings = RETRIEVERS[name], inputs.settings
+    made_of = inputs.versions(("golden_queries", None), ("tenant_assignments", None))
+    made_of |= indexes_of(inputs, chunk_set, lexical="lexical" in arm.stages, shared=arm.shared)
+    parameters: dict[str, object] = {
+        "stages": list(arm.stages),
+        "path": arm.path,
+        "depth": settings.retrieval_depth,
+        "k": RUN_DEPTH,
+        "reranker": settings.reranker if arm.rerank else "none",
+    }
+    return Made(made_of, {**parameters, **(inputs.encoder() if arm.dense else {})})
+
+
+def published_arms(inputs: Inputs, stage: str) -> dict[str, str]:
+    """Data versions of a stage for the measured arms that have it. Raises ArtefactError where none has."""
+    published = set(inputs.store.partitions(stage))
+    arms = [arm for arm in measured_arms(inputs.settings) if arm in published]
+    if not arms:
+        inputs.store.require(stage, measured_arms(inputs.settings)[0])
+    return inputs.versions(*((stage, arm) for arm in arms))
+
+
+def _judgment_pool(inputs: Inputs, place: Place) -> Made:
+    made_of = inputs.versions(("golden_queries", None)) | published_arms(inputs, "retrieval_runs")
+    for chunk_set in CHUNK_SETS:
+        made_of |= inputs.over_tenants(f"chunks_{chunk_set}", f"bm25_index_{chunk_set}")
+    return Made(made_of)
+
+
+def _judgments(inputs: Inputs, place: Place) -> Made:
+    return Made(inputs.versions(("judgment_pool", None), ("golden_queries", None)), {"judge": "none"})
+
+
+def _golden_set(inputs: Inputs, place: Place) -> Made:
+    return Made(inputs.versions(("judgments", None), ("golden_queries", None)))
+
+
+def _golden_is_accepted(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
+    """A golden set that nobody accepted is looked at again, until it is accepted or as it was."""
+    return not sidecar.details.get("unaccepted", False)
+
+
+def _retrieval_metrics(inputs: Inputs, place: Place) -> Made:
+    made_of = inputs.versions(("retrieval_runs", place.key), ("golden_set", None))
+    return Made(made_of, {"seed": inputs.settings.seed, "resamples": inputs.settings.resamples})
+
+
+def _not_regressed(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
+    return not sidecar.details.get("regressed", False)
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("retrieval_runs", "runs", "1", _retrieval_runs),
+    Stage("judgment_pool", "golden", "1", _judgment_pool),
+    Stage("judgments", "golden", "1", _judgments, after=("judgment_pool",)),
+    Stage("golden_set", "golden", "1", _golden_set, after=("judgments",), live=_golden_is_accepted),
+    Stage("retrieval_metrics", "metrics", "1", _retrieval_metrics, live=_not_regressed),
+)
