@@ -1,13 +1,12 @@
 """What the arms' figures say side by side: what belongs here is `metric_comparisons`, one asset over all arms."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
-from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
 from zeroth_assets.defs.golden import golden_frames
@@ -18,33 +17,10 @@ from zeroth_assets.evaluation.comparison_report import comparisons_markdown
 from zeroth_assets.evaluation.comparisons import COMPARISON_SCHEMA, compare_arms
 from zeroth_assets.evaluation.retrieval_arms import ROLES
 from zeroth_assets.evaluation.retrieval_family import FIXED, WHOLE, arms_of, family_of
-from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURE_SCHEMA, FIGURES
+from zeroth_assets.evaluation.retrieval_figures import FIGURES
 from zeroth_assets.evaluation.retrieval_plots import plot_by_category, plot_forest
+from zeroth_assets.evaluation.retrieval_report import TABLE_OF_ARMS, published_figures, table_of_arms
 from zeroth_assets.planning import measured_arms
-
-TABLE_OF_ARMS = ("success@5", "success@10", "recall@50", "reciprocal_rank@10", "ndcg_exponential@10", "judged@10")
-
-
-def published_figures(store: ArtefactStore, arms: Iterable[str]) -> pl.DataFrame:
-    """The figures of those of `arms` (partitions) that were measured, in `FIGURE_SCHEMA`."""
-    published = set(store.partitions("retrieval_metrics"))
-    frames = [store.read_frame("retrieval_metrics", key) for key in arms if key in published]
-    return pl.concat([FIGURE_SCHEMA.to_frame(), *(frame.select(list(FIGURE_SCHEMA)) for frame in frames)])
-
-
-def table_of_arms(figures: pl.DataFrame) -> pl.DataFrame:
-    """A row per role, chunk set and arm, with each measure as `value [low, high]`."""
-    shown = pl.format(
-        "{} [{}, {}]",
-        *(pl.col(name).round(3).cast(pl.String).fill_null("?") for name in ("value", "low", "high")),
-    )
-    chosen = figures.filter((pl.col("category") == ALL) & pl.col("metric").is_in(TABLE_OF_ARMS))
-    wide = chosen.with_columns(shown.alias("shown")).pivot(
-        on="metric", index=["role", "chunk_set", "arm", "n", "units"], values="shown"
-    )
-    return wide.select("role", "chunk_set", "arm", "n", "units", *(m for m in TABLE_OF_ARMS if m in wide.columns)).sort(
-        "role", "chunk_set", "arm", descending=[True, False, False]
-    )
 
 
 @dg.asset(

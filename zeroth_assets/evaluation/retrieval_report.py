@@ -1,0 +1,161 @@
+"""The published figures of retrieval as frames, for tables and for files.
+
+What belongs here: reading what assets published, the table of arms, and exports: a file per table, or TREC files of
+runs and grades. No figure is computed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import polars as pl
+
+from zeroth_assets.artefacts import ArtefactStore, write_atomic
+from zeroth_assets.errors import ArtefactError
+from zeroth_assets.evaluation.golden.trec import write_qrels, write_run
+from zeroth_assets.evaluation.retrieval_abstention import ranked_run
+from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURE_SCHEMA
+
+Format = Literal["csv", "parquet", "json", "trec"]
+FORMATS: Final[tuple[Format, ...]] = ("csv", "parquet", "json", "trec")
+TABLE_OF_ARMS: Final = (
+    "success@5",
+    "success@10",
+    "recall@50",
+    "reciprocal_rank@10",
+    "ndcg_exponential@10",
+    "judged@10",
+)
+_PER_QUERY: Final = ["query_ids", "values"]
+_SINGLE: Final = ("metric_comparisons", "abstention_metrics", "latency_metrics", "golden_set")
+
+
+def published_figures(store: ArtefactStore, arms: Iterable[str] | None = None) -> pl.DataFrame:
+    """The figures of the arms that were measured (of `arms`, partitions, where given), in `FIGURE_SCHEMA`."""
+    published = store.partitions("retrieval_metrics")
+    wanted = published if arms is None else [arm for arm in arms if arm in published]
+    frames = [store.read_frame("retrieval_metrics", key).select(list(FIGURE_SCHEMA)) for key in wanted]
+    return pl.concat([FIGURE_SCHEMA.to_frame(), *frames])
+
+
+def table_of_arms(figures: pl.DataFrame, category: str = ALL) -> pl.DataFrame:
+    """A row per role, chunk set and arm, with each measure as `value [low, high]`."""
+    numbers = ("value", "low", "high")
+    shown = pl.format("{} [{}, {}]", *(_rounded(name) for name in numbers))
+    chosen = figures.filter((pl.col("category") == category) & pl.col("metric").is_in(TABLE_OF_ARMS))
+    wide = chosen.with_columns(shown.alias("shown")).pivot(
+        on="metric", index=["role", "chunk_set", "arm", "n", "units"], values="shown"
+    )
+    measures = [name for name in TABLE_OF_ARMS if name in wide.columns]
+    return wide.select("role", "chunk_set", "arm", "n", "units", *measures).sort(
+        "role", "chunk_set", "arm", descending=[True, False, False]
+    )
+
+
+def per_query_values(figures: pl.DataFrame) -> pl.DataFrame:
+    """A row per chunk set, arm, role, metric and query: what the means are of."""
+    whole = figures.filter(pl.col("category") == ALL)
+    return whole.select("chunk_set", "arm", "role", "metric", *_PER_QUERY).explode(_PER_QUERY)
+
+
+def published_tables(store: ArtefactStore) -> dict[str, pl.DataFrame]:
+    """Every table of retrieval's figures that was published, flat, by name.
+
+    Raises:
+        ArtefactError: none was.
+    """
+    tables: dict[str, pl.DataFrame] = {}
+    figures = published_figures(store)
+    if figures.height:
+        tables["retrieval_metrics"] = figures.drop(_PER_QUERY)
+        tables["retrieval_per_query"] = per_query_values(figures)
+    for name in _SINGLE:
+        if store.sidecar(name) is not None:
+            tables[name] = store.read_frame(name)
+    if not tables:
+        raise _nothing()
+    return tables
+
+
+def export_tables(store: ArtefactStore, folder: Path, form: Format) -> list[Path]:
+    """Write every published table into `folder` as CSV, Parquet or JSON. Returns the files.
+
+    Raises:
+        ArtefactError: nothing was published, the format is none of these, or the folder cannot be written.
+    """
+    writers: Mapping[str, Callable[[pl.DataFrame], bytes]] = {
+        "csv": lambda frame: frame.write_csv().encode(),
+        "json": lambda frame: (frame.write_json() + "\n").encode(),
+        "parquet": _parquet,
+    }
+    if form not in writers:
+        raise ArtefactError(f"Tables are not written as {form!r}", expected=", ".join(writers), found=form)
+    files = []
+    for name, frame in published_tables(store).items():
+        files.append(_write(folder / f"{name}.{form}", writers[form](frame)))
+    return files
+
+
+def export_trec(store: ArtefactStore, folder: Path, split: str = "test") -> list[Path]:
+    """Write a run per arm and role, and qrels per chunk set, of the queries of one split. Returns the files.
+
+    A document is a chunk. The qrels hold what every principal may see together: a single tenant's run is judged by the
+    grades of its own chunks.
+
+    Raises:
+        ArtefactError: nothing was published, or the folder cannot be written.
+    """
+    keys = store.partitions("retrieval_runs")
+    if not keys or store.sidecar("golden_set") is None:
+        raise _nothing()
+    queries = store.read_frame("golden_queries").filter(pl.col("split") == split).select("query_id")
+    _made(folder)
+    files = []
+    for (chunk_set,), grades in store.read_frame("golden_set").group_by("chunk_set", maintain_order=True):
+        path = folder / f"{chunk_set}.qrels"
+        write_qrels(grades.join(queries, on="query_id", how="semi"), path)
+        files.append(path)
+    for key in keys:
+        runs = store.read_frame("retrieval_runs", key).filter(pl.col("split") == split)
+        for (role,), part in runs.group_by("role", maintain_order=True):
+            path = folder / f"{key}.{role}.run"
+            write_run(ranked_run(part), path, tag=f"{key}.{role}")
+            files.append(path)
+    return files
+
+
+def _rounded(name: str) -> pl.Expr:
+    return pl.col(name).fill_nan(None).round(3).cast(pl.String).fill_null("?")
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def _write(path: Path, content: bytes) -> Path:
+    _made(path.parent)
+    write_atomic(path, content, mode=0o644)
+    return path
+
+
+def _made(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArtefactError(
+            f"The folder {folder} cannot be made", expected="a folder that you may write", found=str(error)
+        ) from error
+
+
+def _nothing() -> ArtefactError:
+    return ArtefactError(
+        "No figure of retrieval was published yet",
+        expected="retrieval_runs, golden_set and retrieval_metrics",
+        found="none in this home",
+        remedy="run `zeroth materialize`",
+    )
