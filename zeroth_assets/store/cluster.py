@@ -93,6 +93,8 @@ def configuration(port: int, cluster_name: str, machine: Machine) -> str:
         "logging_collector": "off",
         "log_line_prefix": "'%m [%p] %q%u@%d '",
         "log_checkpoints": "off",
+        # Without DETAIL and CONTEXT, in which an error quotes the row that it met.
+        "log_error_verbosity": "'terse'",
         "log_timezone": "'UTC'",
         "timezone": "'UTC'",
         "datestyle": "'iso, mdy'",

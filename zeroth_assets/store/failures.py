@@ -1,7 +1,8 @@
 """What the database says, as errors that a person can act on.
 
 What belongs here: the one mapping from psycopg's exceptions to `zeroth_assets.errors`. The message keeps the server's
-primary line and leaves out its DETAIL, which may quote a row.
+primary line and leaves out its DETAIL and CONTEXT, which may quote a row; so does what is chained to it, since whoever
+logs an error logs its cause as well.
 """
 
 from __future__ import annotations
@@ -58,4 +59,13 @@ def database_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise as_database_error(error, doing) from error
+        failure, cause = as_database_error(error, doing), without_rows(error)
+    else:
+        return
+    raise failure from cause
+
+
+def without_rows(error: psycopg.Error) -> psycopg.Error:
+    """The error with its class, its traceback and the server's primary line alone."""
+    line = error.diag.message_primary or (str(error).splitlines() or [""])[0]
+    return type(error)(line).with_traceback(error.__traceback__)
