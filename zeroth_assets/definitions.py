@@ -18,15 +18,18 @@ for _category in ("BetaWarning", "PreviewWarning"):
         warnings.filterwarnings("ignore", category=_known, module=r"zeroth_assets\..*")
 
 from zeroth_assets.defs import (  # noqa: E402
+    abstention,
     access,
     access_summary,
     chunks,
+    comparisons,
     corpus,
     embeddings,
     evaluation,
     golden,
     golden_set,
     index,
+    latency,
     lexical,
     retrieval,
     retrieval_metrics,
@@ -55,6 +58,9 @@ def build_defs(*, resource_overrides: Mapping[str, Any] | None = None) -> dg.Def
             *retrieval.assets,
             *golden_set.assets,
             *retrieval_metrics.assets,
+            *comparisons.assets,
+            *abstention.assets,
+            *latency.assets,
         ],
         jobs=[schedules.refresh],
         schedules=schedules.schedules,

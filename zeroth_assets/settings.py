@@ -79,7 +79,13 @@ class Settings(BaseSettings):
         default="none", description="What reorders the shortlist: nothing, the packaged encoder, or a cross-encoder."
     )
     retrieval_depth: int = Field(default=50, ge=10, le=1000, description="Candidates that each arm gives.")
-    latency_queries: int = Field(default=20, ge=5, description="Queries whose latency is measured, per principal.")
+    latency_queries: int = Field(
+        default_factory=lambda known: (
+            5 if known.get("manifest") in (None, "sample") and not known.get("mirror") else 50
+        ),
+        ge=5,
+        description="Queries per role whose latency is measured. Default: 50; 5 for the sample.",
+    )
     abstention_target: float = Field(default=0.05, gt=0, lt=1, description="Unanswerable queries answered, at most.")
     expert_labels: Path | None = Field(
         default=None, description="File of expert labels over CUAD. Default: the mirror's, where it has one."

@@ -16,8 +16,10 @@ from zeroth_assets.defs.partitions import all_of, arms, store_key
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.embedding import embed_with_memo
+from zeroth_assets.evaluation.postfilter import PostFilterSearch
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, RetrieverArm, asks, split_arm
 from zeroth_assets.planning.retrieval_stages import RUN_DEPTH
+from zeroth_assets.search.arms import DenseSearch
 from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.dense_route import Path
 from zeroth_assets.search.model import StageResult
@@ -83,8 +85,10 @@ def open_arm(project: Project, chunk_set: str, arm: RetrieverArm, encoder: Query
     config = RetrieverConfig(
         chunk_set, arms=arm.stages, depth=project.settings.retrieval_depth, dimension=dimension, rerank_seconds=30.0
     )
-    dense = None
-    if arm.dense and encoder is not None:
+    dense: DenseSearch | None = None
+    if arm.postfilter:
+        dense = PostFilterSearch(project.database, chunk_set, dimension=dimension)
+    elif arm.dense and encoder is not None:
         digest = encoder.fingerprint.digest
         opened = DenseRetriever(project.database, chunk_set, fingerprint_digest=digest, dimension=dimension)
         dense = Along(opened, arm.path)
@@ -177,6 +181,7 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
             done += part.height
             progress(done, asked.height)
         config = retriever.config
+    identity = None if (reranker := _reranker(project) if arm.rerank else None) is None else reranker.identity
     frame = pl.concat(frames).sort("role", "query_id")
     degraded = frame.filter(pl.col("degraded").is_not_null())
     results = [
@@ -203,6 +208,7 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
             f"What {name} ({arm.describes}) over the {chunk_set} chunks answers to the golden queries.",
             run_queries,
             config=config.digest,
+            reranker=identity,
             embedding="from the memo: the stage embedding is not the encoder's time",
         ),
     )

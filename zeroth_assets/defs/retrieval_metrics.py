@@ -23,6 +23,7 @@ from zeroth_assets.evaluation.retrieval_figures import (
     per_query,
     without_interval,
 )
+from zeroth_assets.evaluation.retrieval_plots import plot_by_category, plot_forest
 
 SPLIT = "test"
 SHOWN = ["role", "category", "metric", "value", "low", "high", "n", "units", "unreachable", "warning"]
@@ -137,6 +138,13 @@ def _told(table: pl.DataFrame, key: str, withheld: str | None) -> dict[str, Any]
         told[f"{HEADLINE} {row['role']}"] = row["value"]
     told["figures"] = md.markdown_table(table.select(SHOWN))
     told["definitions"] = md.markdown_table(table.select("metric", "definition").unique(maintain_order=True))
+    role = table["role"][0]
+    told["forest"] = md.png(plot_forest(table), f"{HEADLINE} of {key}")
+    try:
+        drawn = plot_by_category(table, chunk_set=split_arm(key)[0], role=role)
+        told["by category"] = md.png(drawn, f"{HEADLINE} of {key} by category, {role}")
+    except MeasurementError as error:
+        told["by category"] = f"not drawn: {error.what}"
     return told
 
 

@@ -24,13 +24,17 @@ ASK_SCHEMA = pl.Schema({"query_id": pl.String, "role": pl.String, "principal": p
 
 @dataclass(frozen=True, slots=True)
 class RetrieverArm:
-    """One arm: the stages that run, the dense path (None: the cheapest sound one), and whether it reranks."""
+    """One arm: the stages that run, the dense path (None: the cheapest sound one), and whether it reranks.
+
+    With `postfilter` the dense stage is the design that others are measured against (`evaluation.postfilter`).
+    """
 
     name: str
     describes: str
     stages: tuple[Arm, ...]
     path: Path | None = None
     rerank: bool = False
+    postfilter: bool = False
 
     @property
     def dense(self) -> bool:
@@ -40,7 +44,7 @@ class RetrieverArm:
     @property
     def shared(self) -> bool:
         """Whether the shared index may answer."""
-        return self.dense and self.path in (None, "shared")
+        return self.postfilter or (self.dense and self.path in (None, "shared"))
 
 
 RETRIEVERS: Mapping[str, RetrieverArm] = MappingProxyType(
@@ -49,6 +53,12 @@ RETRIEVERS: Mapping[str, RetrieverArm] = MappingProxyType(
         for arm in (
             RetrieverArm("dense_exact", "exact scan of the permitted partitions", ("dense",), "exact"),
             RetrieverArm("dense_shared", "one HNSW over all tenants, iterative scan", ("dense",), "shared"),
+            RetrieverArm(
+                "dense_postfilter",
+                "one HNSW at ef_search 40, the policy after it: the usual design",
+                ("dense",),
+                postfilter=True,
+            ),
             RetrieverArm("dense_hnsw", "the HNSW of each permitted tenant", ("dense",), "hnsw"),
             RetrieverArm("bm25", "BM25 over the permitted tenants' postings", ("lexical",)),
             RetrieverArm("full_text", "PostgreSQL's ts_rank_cd under the policy", ("fulltext",)),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zeroth_assets.planning import corpus_stages, corpuswide_stages, retrieval_stages, tenant_stages
+from zeroth_assets.planning import comparison_stages, corpus_stages, corpuswide_stages, retrieval_stages, tenant_stages
 from zeroth_assets.planning.model import PartitionedBy, Phase, Stage, split_asset
 
 STAGES: Mapping[str, Stage] = {
     stage.name: stage
-    for stages in (corpus_stages, tenant_stages, corpuswide_stages, retrieval_stages)
+    for stages in (corpus_stages, tenant_stages, corpuswide_stages, retrieval_stages, comparison_stages)
     for stage in stages.STAGES
 }
 
@@ -45,6 +45,7 @@ PHASES: tuple[Phase, ...] = (
     _phase("runs", "arm", over_tenants=True, needs=("shared", "questions")),
     _phase("golden", None, over_tenants=True, needs=("questions",)),
     _phase("metrics", "arm", over_tenants=True, needs=("questions", "golden")),
+    _phase("comparisons", None, over_tenants=True, needs=("shared", "questions", "golden")),
 )
 PLAIN_ASSETS: tuple[str, ...] = _assets_of("plain")
 SOURCE_ASSETS: tuple[str, ...] = _assets_of("sources")
