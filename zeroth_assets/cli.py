@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from zeroth_assets import __version__
 from zeroth_assets.cli_corpus import corpus
+from zeroth_assets.cli_metrics import metrics
 from zeroth_assets.cli_output import Json, emit, err, out
 from zeroth_assets.errors import SettingsError, ZerothError
 from zeroth_assets.settings import Settings, load_settings
@@ -34,6 +35,7 @@ app = typer.Typer(
 db = typer.Typer(no_args_is_help=True, help="The database: embedded, or the one that ZEROTH_DATABASE_URL names.")
 app.add_typer(db, name="db")
 app.add_typer(corpus, name="corpus")
+app.add_typer(metrics, name="metrics")
 
 
 @app.command()
@@ -131,30 +133,6 @@ def provenance(
     out.print(chain.to_text(), highlight=False, markup=False, soft_wrap=True)
     if read:
         out.print(f"verified: {read.artefacts} artefacts and {read.documents} documents read again", highlight=False)
-
-
-@app.command()
-def metrics(
-    chunk_set: Annotated[str | None, typer.Option(help="One chunk set; default: all.")] = None,
-    tenant: Annotated[list[str] | None, typer.Option("--tenant", "-t", help="Tenant key; repeat for several.")] = None,
-    all_ef: Annotated[bool, typer.Option("--all-ef", help="Every ef_search, not only the headline 40.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Print the metric tables: per tenant and chunk set, exact against HNSW, with intervals."""
-    from zeroth_assets.defs.tables import ann_recall_frame, ann_recall_table, withheld_figures
-
-    settings = load_settings()
-    tenants = tuple(tenant or settings.tenants)
-    frame = ann_recall_frame(settings, tenants=tenants, chunk_set=chunk_set, headline_only=not all_ef)
-    if as_json:
-        emit(frame.to_dicts())
-    else:
-        for table in ann_recall_table(frame):
-            out.print(table)
-    # A script reads rows of figures: what is not there must not come among them, and must be told all the same.
-    told = err if as_json else out
-    for name, key, reason in withheld_figures(settings, tenants=tenants, chunk_set=chunk_set):
-        told.print(f"withheld: {name} {key}: {reason}", highlight=False, markup=False, soft_wrap=True)
 
 
 @db.command("start")

@@ -1,1 +1,183 @@
-"""`zeroth metrics`: what belongs here is printing and exporting the figures of retrieval (CSV, Parquet, JSON, TREC)."""
+"""`zeroth metrics`: the figures, printed and exported.
+
+What belongs here: the commands' arguments and what they print. Alone the command prints recall of the index per tenant,
+which needs no questions; its subcommands print what the golden set says of retrieval.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from zeroth_assets.cli_output import Json, emit, err, out
+from zeroth_assets.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from zeroth_assets.artefacts import ArtefactStore
+
+metrics = typer.Typer(help="Print and export the figures: recall of the index, retrieval, abstention, latency.")
+ChunkSet = Annotated[str | None, typer.Option("--chunk-set", help="One chunk set; default: all.")]
+Role = Annotated[str | None, typer.Option("--role", help="unrestricted or single_tenant; default: both.")]
+
+
+@metrics.callback(invoke_without_command=True)
+def ann_recall(
+    context: typer.Context,
+    chunk_set: ChunkSet = None,
+    tenant: Annotated[list[str] | None, typer.Option("--tenant", "-t", help="Tenant key; repeat for several.")] = None,
+    all_ef: Annotated[bool, typer.Option("--all-ef", help="Every ef_search, not only the headline 40.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the metric tables: per tenant and chunk set, exact against HNSW, with intervals."""
+    if context.invoked_subcommand is not None:
+        return
+    from zeroth_assets.defs.tables import ann_recall_frame, ann_recall_table, withheld_figures
+
+    settings = load_settings()
+    tenants = tuple(tenant or settings.tenants)
+    frame = ann_recall_frame(settings, tenants=tenants, chunk_set=chunk_set, headline_only=not all_ef)
+    if as_json:
+        emit(frame.to_dicts())
+    else:
+        for table in ann_recall_table(frame):
+            out.print(table)
+    # A script reads rows of figures: what is not there must not come among them, and must be told all the same.
+    told = err if as_json else out
+    for name, key, reason in withheld_figures(settings, tenants=tenants, chunk_set=chunk_set):
+        told.print(f"withheld: {name} {key}: {reason}", highlight=False, markup=False, soft_wrap=True)
+
+
+@metrics.command("retrieval")
+def retrieval(
+    chunk_set: ChunkSet = None,
+    role: Role = None,
+    category: Annotated[str, typer.Option(help="A category of question, or all.")] = "all",
+    as_json: Json = False,
+) -> None:
+    """Print every arm's figures on the golden set's test split, with 95 % intervals."""
+    from zeroth_assets.evaluation.retrieval_report import published_figures, table_of_arms
+
+    figures = _chosen(published_figures(_store()), chunk_set, role)
+    _require(figures)
+    if as_json:
+        emit(figures.drop("query_ids", "values").to_dicts())
+        return
+    for (name,), rows in table_of_arms(figures, category).group_by("role", maintain_order=True):
+        _print(f"{name}, category {category}: value [95 % interval]", rows.drop("role"))
+
+
+@metrics.command("comparisons")
+def comparisons(as_json: Json = False) -> None:
+    """Print the paired differences between arms: what was asked beforehand first, then what was only looked at."""
+    frame = _store().read_frame("metric_comparisons")
+    if as_json:
+        emit(frame.to_dicts())
+        return
+    for primary, title in ((True, "asked beforehand, p by Holm"), (False, "only looked at")):
+        rows = frame.filter(frame["primary"] == primary)
+        if rows.height:
+            _print(title, rows.select("metric", "n", "units", "p", "p_holm", "wording"))
+
+
+@metrics.command("abstention")
+def abstention(chunk_set: ChunkSet = None, role: Role = None, as_json: Json = False) -> None:
+    """Print what each arm's threshold does on the test split, the naive count beside the honest one."""
+    frame = _chosen(_store().read_frame("abstention_metrics"), chunk_set, role)
+    if as_json:
+        emit(frame.to_dicts())
+        return
+    rows = frame.filter(frame["category"] == "all")
+    _print(
+        "abstention on the test split", rows.select("role", "chunk_set", "arm", "metric", "value", "low", "high", "n")
+    )
+
+
+@metrics.command("latency")
+def latency(chunk_set: ChunkSet = None, role: Role = None, as_json: Json = False) -> None:
+    """Print p50, p95 and p99 of each stage of each arm."""
+    frame = _chosen(_store().read_frame("latency_metrics"), chunk_set, role)
+    if as_json:
+        emit(frame.to_dicts())
+        return
+    _print("milliseconds, the query's embedding included", frame.drop("corpus_fingerprint"))
+
+
+@metrics.command("export")
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder that the files go to; made where it is absent.")],
+    form: Annotated[str, typer.Option("--format", "-f", help="csv, parquet, json, or trec.")] = "csv",
+    split: Annotated[str, typer.Option(help="With trec: which queries, test or calibration.")] = "test",
+) -> None:
+    """Write the figures of retrieval to files: a table each, or TREC runs and qrels."""
+    from zeroth_assets.errors import ArtefactError
+    from zeroth_assets.evaluation.golden.model import SPLITS
+    from zeroth_assets.evaluation.retrieval_report import FORMATS, export_tables, export_trec
+
+    if form not in FORMATS or split not in SPLITS:
+        raise ArtefactError(
+            "The figures cannot be written so",
+            expected=f"--format {', '.join(FORMATS)}; --split {', '.join(SPLITS)}",
+            found=f"{form}, {split}",
+        )
+    store = _store()
+    files = export_trec(store, folder, split) if form == "trec" else export_tables(store, folder, form)
+    for path in files:
+        out.print(str(path), highlight=False, markup=False, soft_wrap=True)
+
+
+def _store(settings: Settings | None = None) -> ArtefactStore:
+    from zeroth_assets.artefacts import ArtefactStore
+
+    return ArtefactStore((settings or load_settings()).state_dir / "artefacts")
+
+
+def _chosen(frame: pl.DataFrame, chunk_set: str | None, role: str | None) -> pl.DataFrame:
+    from zeroth_assets.errors import ArtefactError
+
+    for column, wanted in (("chunk_set", chunk_set), ("role", role)):
+        if wanted is None:
+            continue
+        known = sorted(set(frame[column]))
+        if wanted not in known:
+            raise ArtefactError(
+                f"There is no figure of {column} {wanted!r}",
+                expected=", ".join(known) or "published figures",
+                found=wanted,
+                remedy="name one of them",
+            )
+        frame = frame.filter(frame[column] == wanted)
+    return frame
+
+
+def _require(figures: pl.DataFrame) -> None:
+    from zeroth_assets.errors import ArtefactError
+
+    if figures.is_empty():
+        raise ArtefactError(
+            "No figure of retrieval was published yet",
+            expected="retrieval_metrics of at least one arm",
+            found="none in this home",
+            remedy="run `zeroth materialize`",
+        )
+
+
+def _print(title: str, rows: pl.DataFrame) -> None:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for name, dtype in rows.schema.items():
+        table.add_column(name, justify="right" if dtype.is_numeric() else "left", overflow="fold")
+    for row in rows.iter_rows():
+        table.add_row(*(Text(_cell(value)) for value in row))
+    out.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
