@@ -19,6 +19,7 @@ from zeroth_assets.evaluation.access_drawing import (
     COLOURS,
     INK,
     MARKERS,
+    MUTED,
     STYLE,
     bare,
     ef_axis,
@@ -51,7 +52,7 @@ def plot_recall_by_share(figures: pl.DataFrame, *, ef_search: int = HEADLINE_EF_
     require(chosen, f"single tenants at ef_search {ef_search}, k {k}")
     with mpl.rc_context(STYLE):
         columns = min(3, len(designs))
-        figure = new_figure(3.45 * columns, 2.75 * math.ceil(len(designs) / columns) + 0.75)
+        figure = new_figure(3.45 * columns, 2.9 * math.ceil(len(designs) / columns) + 0.75)
         grid = figure.subplots(
             math.ceil(len(designs) / columns), columns, sharex=True, sharey=True, squeeze=False
         ).flatten()
@@ -198,25 +199,27 @@ def _share_panel(
     if design == "shared_postfilter":
         curve = np.geomspace(*limits, 200)
         axes.plot(curve, np.minimum(1.0, ef_search * curve / k), color=INK, linewidth=1.2, linestyle=(0, (5, 3)))
-        # In the empty corner that the curve leaves at small shares.
-        axes.annotate(f"- - -  expected: {_EXPECTED}", (0.03, 0.93), xycoords="axes fraction", fontsize=8, va="top")
+        axes.annotate(  # below zero, where there is neither curve nor tenant
+            f"- - -  expected: {_EXPECTED}", (0.98, 0.025), xycoords="axes fraction", fontsize=8, ha="right"
+        )
     axes.set_xscale("log")
     axes.set_xlim(*limits)
-    axes.set_ylim(-0.03, 1.05)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if limits[1] > 40 * limits[0] else (1.0, 2.0, 5.0)))
+    axes.set_ylim(-0.13, 1.05)
+    axes.set_yticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if limits[1] > 100 * limits[0] else (1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_title(label_of(design), loc="left", weight="bold")
+    axes.set_title(label_of(design), loc="left", weight="bold", pad=19)
     empty, asked = int(rows["empty_queries"].sum()), int(rows["queries"].sum())
     axes.annotate(
-        f"mean {recall.mean():.3f}, worst {recall.min():.3f}\n{empty:,} of {asked:,} answers empty",
-        # Filtered after the search, small tenants leave the upper left empty; otherwise there is room below.
-        (0.03, 0.72) if design == "shared_postfilter" else (0.97, 0.06),
+        f"mean {recall.mean():.3f}, worst {recall.min():.3f}; {empty:,} of {asked:,} answers empty",
+        (0.0, 1.0),
         xycoords="axes fraction",
-        ha="left" if design == "shared_postfilter" else "right",
-        fontsize=8.5,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
-    )
+        xytext=(0, 6),
+        textcoords="offset points",
+        fontsize=8.2,
+        color=MUTED,
+    ).set_in_layout(False)
     bare(axes, "y")
 
 
