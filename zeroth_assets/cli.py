@@ -10,20 +10,20 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from zeroth_assets import __version__
+from zeroth_assets.cli_access import acl, claim, db_lint, security
+from zeroth_assets.cli_baseline import baseline
 from zeroth_assets.cli_corpus import corpus
 from zeroth_assets.cli_metrics import metrics
-from zeroth_assets.cli_output import Json, emit, err, out
+from zeroth_assets.cli_output import Json, database_of, emit, err, out
+from zeroth_assets.cli_query import query
 from zeroth_assets.errors import SettingsError, ZerothError
 from zeroth_assets.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from zeroth_assets.store.connect import Database
 
 INTERRUPTED = 130
 app = typer.Typer(
@@ -35,6 +35,12 @@ app = typer.Typer(
 db = typer.Typer(no_args_is_help=True, help="The database: embedded, or the one that ZEROTH_DATABASE_URL names.")
 app.add_typer(db, name="db")
 app.add_typer(corpus, name="corpus")
+app.add_typer(acl, name="acl")
+app.add_typer(claim, name="claim")
+app.add_typer(security, name="security")
+app.add_typer(baseline, name="baseline")
+app.command("query")(query)
+db.command("lint")(db_lint)
 app.add_typer(metrics, name="metrics")
 
 
@@ -51,11 +57,19 @@ def materialize(
     asset: Annotated[
         list[str] | None, typer.Option("--asset", help="Make this asset again, fresh or not; repeat for several.")
     ] = None,
-    partition: Annotated[str | None, typer.Option("--partition", help="With --asset: its source or tenant.")] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", help="With --asset: its source, tenant, or CHUNK_SET.RETRIEVER.")
+    ] = None,
+    fan_ins: Annotated[
+        bool, typer.Option("--fan-ins/--no-fan-ins", help="Whether to make what stands on all tenants.")
+    ] = True,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of bars.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make what is stale: source runs, then a run per tenant, each a Dagster run. Nothing stale means no run."""
+    """Make what is stale: source runs, a run per tenant, then what stands on all tenants. Nothing stale means no run.
+
+    Narrowed by --tenant or --source, what stands on all tenants is made of the tenants that there are.
+    """
     from zeroth_assets.defs.console import materialize_here, quieten
 
     quieten()
@@ -76,6 +90,7 @@ def materialize(
         partition=partition,
         console=err if as_json else out,
         bars=not plain and not as_json and err.is_terminal,
+        fan_ins=fan_ins,
     )
     if as_json:
         emit(outcome.as_dict())
@@ -139,7 +154,7 @@ def provenance(
 def db_start(as_json: Json = False) -> None:
     """Start the embedded server, or check the external one, and make roles and databases where they are absent."""
     settings = load_settings()
-    _database(settings)
+    database_of(settings)
     _db_status(settings, as_json)
 
 
@@ -176,7 +191,7 @@ def db_psql(
     from zeroth_assets.store.shell import psql_command
 
     settings = load_settings()
-    arguments, variables = psql_command(_database(settings), role, settings.pg_bin)
+    arguments, variables = psql_command(database_of(settings), role, settings.pg_bin)
     done = subprocess.run([*arguments, *context.args], env={**os.environ, **variables}, check=False)
     raise typer.Exit(done.returncode)
 
@@ -187,19 +202,11 @@ def db_migrate(as_json: Json = False) -> None:
     from zeroth_assets.store.migrate import migrate
 
     settings = load_settings()
-    report = migrate(_database(settings), corpus=settings.corpus)
+    report = migrate(database_of(settings), corpus=settings.corpus)
     if as_json:
         emit({"applied": list(report.applied), "already": list(report.already)})
     else:
         out.print(f"{len(report.applied)} applied, {len(report.already)} already there")
-
-
-def _database(settings: Settings) -> Database:
-    from zeroth_assets.store.connect import open_database
-
-    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
-    database.ensure_databases()
-    return database
 
 
 def _db_status(settings: Settings, as_json: bool) -> None:

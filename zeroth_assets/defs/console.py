@@ -34,6 +34,7 @@ def materialize_here(
     partition: str | None,
     console: Console,
     bars: bool,
+    fan_ins: bool = True,
 ) -> Outcome:
     """Carry out the plan, or one named run, and tell `console` about it."""
     if partition is not None and not assets:
@@ -44,7 +45,10 @@ def materialize_here(
     with _watching(console, bars) as watcher:
         watcher.message("starting the database and loading definitions")
         runner = Runner(build_defs(), Project(), watcher)
-        outcome = runner.materialize_named(assets, partition) if assets else runner.materialize(tenants, sources)
+        if assets:
+            outcome = runner.materialize_named(assets, partition)
+        else:
+            outcome = runner.materialize(tenants, sources, fan_ins=fan_ins)
     _summary(console, outcome, time.monotonic() - started)
     return outcome
 
