@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from zeroth_assets.errors import MeasurementError
+from zeroth_assets.evaluation.golden.model import SPAN_SCHEMA
+from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, asks, split_arm
+from zeroth_assets.evaluation.retrieval_figures import (
+    ALL,
+    FIGURE_SCHEMA,
+    FIGURES,
+    About,
+    figures,
+    per_query,
+    without_interval,
+)
+
+ABOUT = About("fixed_512", "bm25", "c", "g", seed=1, resamples=100)
+
+
+def queries(*rows: tuple[str, bool]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [(name, answerable, "single_chunk", name) for name, answerable in rows],
+        schema={"query_id": pl.String, "answerable": pl.Boolean, "category": pl.String, "group": pl.String},
+        orient="row",
+    )
+
+
+def runs(*rows: tuple[str, str, str, list[str]]) -> pl.DataFrame:
+    names: dict[str, Any] = dict.fromkeys(("query_id", "role", "principal"), pl.String)
+    return pl.DataFrame(rows, schema={**names, "ranking": pl.List(pl.String)}, orient="row")
+
+
+def qrels(*rows: tuple[str, str, int, str]) -> pl.DataFrame:
+    schema = {"query_id": pl.String, "document_id": pl.String, "grade": pl.Int64, "tenant": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def value(table: pl.DataFrame, query: str, metric: str, role: str = "unrestricted") -> float:
+    return float(table.filter((pl.col("query_id") == query) & (pl.col("role") == role))[metric].item())
+
+
+def test_an_empty_answer_counts_as_zero_and_is_not_left_out() -> None:
+    table = per_query(
+        runs(("a", "unrestricted", "all", ["1"]), ("b", "unrestricted", "all", [])),
+        queries(("a", True), ("b", True)),
+        qrels(("a", "1", 3, "t"), ("b", "1", 3, "t")),
+    )
+    assert (value(table, "a", "success@5"), value(table, "b", "success@5")) == (1.0, 0.0)
+    row = (
+        figures(table, ABOUT).filter((pl.col("metric") == "success@5") & (pl.col("category") == ALL)).row(0, named=True)
+    )
+    assert (row["value"], row["n"]) == (0.5, 2)
+
+
+def test_a_query_without_an_answer_is_in_no_figure() -> None:
+    table = per_query(
+        runs(("a", "unrestricted", "all", ["1"]), ("b", "unrestricted", "all", ["1"])),
+        queries(("a", True), ("b", False)),
+        qrels(("a", "1", 3, "t")),
+    )
+    assert table["query_id"].to_list() == ["a"]
+
+
+def test_an_answer_that_no_chunk_holds_counts_as_zero_and_is_marked() -> None:
+    table = per_query(
+        runs(("a", "unrestricted", "all", ["1"]), ("b", "unrestricted", "all", ["2"])),
+        queries(("a", True), ("b", True)),
+        qrels(("a", "1", 3, "t"), ("b", "2", 1, "t")),
+    )
+    assert table.select("query_id", "unreachable").rows() == [("a", False), ("b", True)]
+    assert value(table, "b", "recall@10") == 0.0
+
+
+def test_what_a_principal_may_not_see_is_no_loss_of_the_retrievers() -> None:
+    """The better chunk lies with another tenant: asked as `t`, the one that may be seen is all that there is."""
+    grades = qrels(("a", "1", 2, "t"), ("a", "9", 3, "other"))
+    asked = runs(("a", "single_tenant", "t", ["1"]), ("a", "unrestricted", "all", ["1"]))
+    table = per_query(asked, queries(("a", True)), grades)
+    assert value(table, "a", "ndcg_exponential@10", "single_tenant") == 1.0
+    assert value(table, "a", "recall@10", "unrestricted") == 0.5
+
+
+def test_the_order_of_the_ranking_is_the_order_that_is_judged() -> None:
+    grades = qrels(("a", "1", 3, "t"), ("a", "2", 0, "t"))
+    first = per_query(runs(("a", "unrestricted", "all", ["1", "2"])), queries(("a", True)), grades)
+    last = per_query(runs(("a", "unrestricted", "all", ["2", "1"])), queries(("a", True)), grades)
+    assert value(first, "a", "reciprocal_rank@10") == 1.0
+    assert value(last, "a", "reciprocal_rank@10") == 0.5
+
+
+def test_nothing_to_measure_is_refused_with_the_reason() -> None:
+    with pytest.raises(MeasurementError, match="nothing to measure"):
+        per_query(runs(), queries(), qrels())
+
+
+def test_every_figure_has_its_definition_its_n_and_an_interval_or_says_why_not() -> None:
+    asked = [(f"q{i}", "unrestricted", "all", ["1"] if i % 3 else ["2"]) for i in range(12)]
+    table = per_query(
+        runs(*asked), queries(*((q[0], True) for q in asked)), qrels(*((q[0], "1", 3, "t") for q in asked))
+    )
+    made = figures(table, ABOUT)
+    assert made.schema == FIGURE_SCHEMA
+    assert set(made["metric"]) == set(FIGURES)
+    assert made["definition"].null_count() == 0
+    assert without_interval(made).is_empty()
+    spoiled = made.with_columns(low=pl.lit(None, pl.Float64), warning=pl.lit(None, pl.String))
+    assert without_interval(spoiled).height == made.height
+
+
+def test_queries_of_one_group_are_one_unit() -> None:
+    asked = [(f"q{i}", "unrestricted", "all", ["1"]) for i in range(8)]
+    grouped = queries(*((q[0], True) for q in asked)).with_columns(group=pl.Series([f"g{i // 2}" for i in range(8)]))
+    mixed = [(q[0], "1" if i % 2 else "2", 3, "t") for i, q in enumerate(asked)]
+    made = figures(per_query(runs(*asked), grouped, qrels(*mixed)), ABOUT)
+    assert set(made["n"]) == {8}
+    assert set(made["units"]) == {4}
+
+
+def test_an_arms_key_comes_apart_again() -> None:
+    for name in RETRIEVERS:
+        assert split_arm(arm_key("section_aware", name)) == ("section_aware", name)
+
+
+def span(query: str, part: int, document: str) -> tuple[object, ...]:
+    return (query, part, document, "v", 0, 1, "x", 3, "quoted")
+
+
+def test_who_asks_what() -> None:
+    told = pl.DataFrame(
+        [
+            ("q:home", "corpus", None, True),
+            ("q:apart", "corpus", None, True),
+            ("q:scoped", "corpus", "t2", False),
+            ("q:nothing", "corpus", None, False),
+            ("q:inside", "document", None, True),
+        ],
+        schema={"query_id": pl.String, "scope": pl.String, "asker": pl.String, "answerable": pl.Boolean},
+        orient="row",
+    )
+    # q:home has an alternative elsewhere; q:apart needs a part of each tenant.
+    rows = [span("q:home", 0, "d1"), span("q:home", 0, "d2"), span("q:apart", 0, "d1"), span("q:apart", 1, "d2")]
+    spans = pl.DataFrame(rows, schema=SPAN_SCHEMA, orient="row")
+    asked = asks(told, spans, {"d1": "t1", "d2": "t2"}, "all")
+    assert set(asked.rows()) == {
+        ("q:home", "unrestricted", "all"),
+        ("q:apart", "unrestricted", "all"),
+        ("q:nothing", "unrestricted", "all"),
+        ("q:home", "single_tenant", "t1"),
+        ("q:scoped", "single_tenant", "t2"),
+    }
