@@ -347,7 +347,7 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=64)
     parser.add_argument("--queries", type=int, default=25, help="per tenant and kind")
     parser.add_argument("--per-class", type=int, default=8, help="tenants measured per size class")
-    parser.add_argument("--cost-queries", type=int, default=15)
+    parser.add_argument("--cost-queries", type=int, default=40)
     parser.add_argument("--workers", type=int, default=1, help="parallel workers of an index build")
     parser.add_argument("--memory-mb", type=int, default=2_048, help="maintenance_work_mem of an index build")
     parser.add_argument("--home", type=Path, help="a folder to be made; removed at the end")
