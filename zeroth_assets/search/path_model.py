@@ -30,8 +30,8 @@ _MARGIN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class SizePoint:
-    """One tenant: the median time of an exact scan of its partition and of its HNSW at the least ef_search that
-    reached the target recall (`recall` is what it reached; None throughout where the tenant has no index)."""
+    """One tenant: the time of an exact scan of its partition, and of its HNSW at an ef_search that reached the target
+    recall (`recall` is what it reached; None throughout where the tenant has no index)."""
 
     rows: int
     exact_ms: float
