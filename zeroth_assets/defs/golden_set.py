@@ -18,6 +18,7 @@ from zeroth_assets.evaluation.golden.pools import POOL_SCHEMA, SUMMARY_SCHEMA, b
 from zeroth_assets.evaluation.golden.splits import document_links
 from zeroth_assets.evaluation.judging.sources import grade_pool
 from zeroth_assets.evaluation.retrieval_arms import split_arm
+from zeroth_assets.evaluation.retrieval_figures import run_of
 from zeroth_assets.planning import measured_arms
 from zeroth_assets.search.shelf import PostingsShelf
 from zeroth_assets.settings import CHUNK_SETS
@@ -47,13 +48,6 @@ def placed_chunks(
     )
 
 
-def corpus_queries(project: Project) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The golden queries over the whole corpus, and their spans."""
-    queries, spans = golden_frames(project.store)
-    queries = queries.filter(pl.col("scope") == "corpus")
-    return queries, spans.join(queries, on="query_id", how="semi")
-
-
 def span_qrels(queries: pl.DataFrame, spans: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame:
     """The grade of every chunk that overlaps an answer; documents that no tenant here holds are passed over."""
     return chunk_qrels(part_grades(answering_spans(queries, spans), chunks, allow_absent=True))
@@ -63,13 +57,7 @@ def _ranked(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """Runs by role, as pools take them."""
     runs = {}
     for (role,), part in frame.group_by("role", maintain_order=True):
-        runs[str(role)] = (
-            part.select("query_id", "ranking")
-            .with_columns(rank=pl.int_ranges(1, pl.col("ranking").list.len() + 1))
-            .explode("ranking", "rank")
-            .drop_nulls("ranking")
-            .select("query_id", pl.col("ranking").alias("document_id"), (1.0 / pl.col("rank")).alias("score"))
-        )
+        runs[str(role)] = run_of(part)
     return runs
 
 
@@ -92,7 +80,7 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
     """Unite what the arms found with what is known to answer."""
     planner, store = project.planner(), project.store
     recipe = planner.recipe("judgment_pool")
-    queries, spans = corpus_queries(project)
+    queries, spans = golden_frames(store)
     published = set(store.partitions("retrieval_runs"))
     progress = progress_of(context)
     members, summaries = [POOLED_SCHEMA.to_frame()], [SUMMARIES_SCHEMA.to_frame()]
@@ -148,7 +136,7 @@ def judgments(context: dg.AssetExecutionContext, project: Project) -> Any:
     """Grade what can be graded without a model."""
     planner, store = project.planner(), project.store
     recipe = planner.recipe("judgments")
-    queries, spans = corpus_queries(project)
+    queries, spans = golden_frames(store)
     pool = store.read_frame("judgment_pool")
     links = document_links(project.manifest.records, store.read_frame("dedup_report"))
     frames, statements = [GRADED_SCHEMA.to_frame()], {}

@@ -17,7 +17,7 @@ from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.embedding import embed_with_memo
 from zeroth_assets.evaluation.postfilter import PostFilterSearch
-from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, RetrieverArm, asks, split_arm
+from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RETRIEVERS, RetrieverArm, asks, split_arm
 from zeroth_assets.planning.retrieval_stages import RUN_DEPTH
 from zeroth_assets.search.arms import DenseSearch
 from zeroth_assets.search.dense import DenseRetriever
@@ -34,6 +34,8 @@ from zeroth_assets.settings import CHUNK_SETS
 from zeroth_assets.store.preflight import preflight
 
 ALL_PRINCIPAL = "all"
+DEEPEST = 1_000
+"""Passages asked for where one document's are wanted of all that its tenant has: the most that a retriever gives."""
 _FIELDS: dict[str, Any] = {
     **PER_QUERY_SCHEMA,
     "role": pl.String,
@@ -79,11 +81,17 @@ def embedded_queries(project: Project, texts: Sequence[str]) -> Embedded:
     return Embedded(encoder.fingerprint, dict(zip(texts, vectors, strict=True)))
 
 
-def open_arm(project: Project, chunk_set: str, arm: RetrieverArm, encoder: QueryEncoder | None) -> Retriever:
+def open_arm(
+    project: Project, chunk_set: str, arm: RetrieverArm, encoder: QueryEncoder | None, *, depth: int | None = None
+) -> Retriever:
     """The retriever of an arm; close it after use."""
     dimension = project.model.dimension
     config = RetrieverConfig(
-        chunk_set, arms=arm.stages, depth=project.settings.retrieval_depth, dimension=dimension, rerank_seconds=30.0
+        chunk_set,
+        arms=arm.stages,
+        depth=depth or project.settings.retrieval_depth,
+        dimension=dimension,
+        rerank_seconds=30.0,
     )
     dense: DenseSearch | None = None
     if arm.postfilter:
@@ -112,12 +120,52 @@ def _reranker(project: Project) -> Reranker | None:
     return None
 
 
-def asked_queries(project: Project) -> pl.DataFrame:
-    """Who asks what: query_id, role, principal, text, split and category, of queries over the whole corpus."""
+def asked_queries(project: Project, *, within: bool) -> pl.DataFrame:
+    """Who asks what: query_id, role, principal, text, split and category; `within` a document too, or not."""
     queries, spans = golden_frames(project.store)
     owners = dict(project.planner().assignments.select("document_id", "tenant").iter_rows())
     told = queries.select("query_id", "text", "split", "category")
-    return asks(queries, spans, owners, ALL_PRINCIPAL).join(told, on="query_id").sort("role", "query_id")
+    asked = asks(queries, spans, owners, ALL_PRINCIPAL).join(told, on="query_id").sort("role", "query_id")
+    return asked if within else asked.filter(pl.col("role") != NAMED_DOCUMENT)
+
+
+def _answers(
+    retriever: Retriever, principal: str, part: pl.DataFrame, *, role: str, limits: pl.DataFrame | None
+) -> pl.DataFrame:
+    """What one principal's queries are answered, in `RUNS_SCHEMA`.
+
+    `limits` (query_id, only, and the chunks document_id of that document) keeps of a ranking what lies in it.
+    """
+    k = RUN_DEPTH if limits is None else DEEPEST
+    runs = run_queries(retriever, principal, list(part.select("query_id", "text").iter_rows()), k=k)
+    found, told = runs.run, runs.per_query
+    if limits is not None:
+        found = found.join(limits, on=["query_id", "document_id"], how="semi")
+    ranked = found.sort("query_id", "score", descending=[False, True])
+    lists = ranked.group_by("query_id", maintain_order=True).agg(pl.col("document_id").head(RUN_DEPTH).alias("ranking"))
+    told = told.join(lists, on="query_id", how="left").with_columns(pl.col("ranking").fill_null([]))
+    if limits is not None:
+        # Counts, shortfalls and scores were the tenant's.
+        inside = pl.col("ranking").list.len().cast(pl.Int64)
+        gone = [pl.lit(None).alias(name) for name in ("shortfall", "shortfall_complete", "best_dense", "best_reranker")]
+        told = told.with_columns(inside.alias("returned"), inside.alias("candidates"), *gone)
+    return (
+        told.join(part.select("query_id", "split", "category"), on="query_id", how="left")
+        .with_columns(pl.lit(role).alias("role"))
+        .select(list(RUNS_SCHEMA))
+        .cast(RUNS_SCHEMA)
+    )
+
+
+def _limits(project: Project, chunk_set: str, tenant: str, query_ids: pl.Series) -> pl.DataFrame:
+    """query_id and document_id (a chunk) of all that a query which is limited to a document may find."""
+    chunks = project.store.read_frame(f"chunks_{chunk_set}", tenant, columns=["chunk_id", "document_id"])
+    queries = golden_frames(project.store)[0].filter(pl.col("query_id").is_in(query_ids.implode()))
+    return (
+        queries.select("query_id", pl.col("document_id").alias("only"))
+        .join(chunks, left_on="only", right_on="document_id")
+        .select("query_id", pl.col("chunk_id").cast(pl.String).alias("document_id"))
+    )
 
 
 @dg.asset(
@@ -133,7 +181,8 @@ def asked_queries(project: Project) -> pl.DataFrame:
     owners=md.OWNERS,
     description=(
         "What one retriever over one chunk set answers to the golden queries: asked by a principal that sees "
-        "everything, and by the single tenant that holds the answer. Both splits; figures are of the test split alone."
+        "everything, by the single tenant that holds the answer, and by that tenant within the one document that is "
+        "asked about. Both splits; figures are of the test split alone."
     ),
     metadata={"dagster/column_schema": md.column_schema(RUNS_SCHEMA)},
     check_specs=[
@@ -159,25 +208,19 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
     arm = RETRIEVERS[name]
     recipe = project.planner().recipe("retrieval_runs", key)
     preflight(project.database)
-    asked = asked_queries(project)
+    asked = asked_queries(project, within=arm.within)
     encoder = embedded_queries(project, asked["text"].unique().sort().to_list()) if arm.dense else None
     progress = progress_of(context)
     frames: list[pl.DataFrame] = [RUNS_SCHEMA.to_frame()]
     done = 0
-    with open_arm(project, chunk_set, arm, encoder) as retriever:
-        for (role, principal), part in asked.group_by("role", "principal", maintain_order=True):
-            runs = run_queries(
-                retriever, str(principal), list(part.select("query_id", "text").iter_rows()), k=RUN_DEPTH
-            )
-            ranked = runs.run.sort("query_id", "score", descending=[False, True])
-            lists = ranked.group_by("query_id", maintain_order=True).agg(pl.col("document_id").alias("ranking"))
-            frames.append(
-                runs.per_query.join(part.select("query_id", "split", "category"), on="query_id", how="left")
-                .join(lists, on="query_id", how="left")
-                .with_columns(pl.lit(role).alias("role"), pl.col("ranking").fill_null([]))
-                .select(list(RUNS_SCHEMA))
-                .cast(RUNS_SCHEMA)
-            )
+    with (
+        open_arm(project, chunk_set, arm, encoder) as retriever,
+        open_arm(project, chunk_set, arm, encoder, depth=DEEPEST) as deep,
+    ):
+        for (role, tenant), part in asked.group_by("role", "principal", maintain_order=True):
+            name_of, inside = str(tenant), role == NAMED_DOCUMENT
+            limits = _limits(project, chunk_set, name_of, part["query_id"]) if inside else None
+            frames.append(_answers(deep if inside else retriever, name_of, part, role=str(role), limits=limits))
             done += part.height
             progress(done, asked.height)
         config = retriever.config

@@ -15,8 +15,9 @@ import polars as pl
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.abstention import METRIC_SCHEMA, AbstentionReport, calibrate, report_abstention
 from zeroth_assets.evaluation.abstention_outcomes import outcomes_of
-from zeroth_assets.evaluation.metric_tables import QRELS_SCHEMA, RUN_SCHEMA
-from zeroth_assets.evaluation.retrieval_arms import RetrieverArm
+from zeroth_assets.evaluation.metric_tables import QRELS_SCHEMA
+from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RetrieverArm
+from zeroth_assets.evaluation.retrieval_figures import run_of
 from zeroth_assets.search.abstention import ScoreSource
 
 CALIBRATION, TEST = "calibration", "test"
@@ -75,18 +76,6 @@ def score_source(arm: RetrieverArm) -> ScoreSource | None:
     return "dense" if arm.dense else None
 
 
-def ranked_run(runs: pl.DataFrame) -> pl.DataFrame:
-    """A run as evaluation takes it of rows with query_id and chunk_ids, best first; the score is 1 / rank."""
-    return (
-        runs.select("query_id", "chunk_ids")
-        .with_columns(rank=pl.int_ranges(1, pl.col("chunk_ids").list.len() + 1))
-        .explode("chunk_ids", "rank")
-        .drop_nulls("chunk_ids")
-        .select("query_id", pl.col("chunk_ids").alias("document_id"), (1.0 / pl.col("rank")).alias("score"))
-        .cast(RUN_SCHEMA)
-    )
-
-
 def abstention_of(
     runs: pl.DataFrame,
     queries: pl.DataFrame,
@@ -99,7 +88,7 @@ def abstention_of(
 ) -> list[Calibrated]:
     """Each role of an arm, calibrated on one split and reported on the other.
 
-    `runs` has search.runs' columns per query with role, split and chunk_ids; `queries` query_id, category and
+    `runs` has search.runs' columns per query with role, split and ranking; `queries` query_id, category and
     answerable; `qrels` query_id, document_id (a chunk) and grade. A role without unanswerable queries in the
     calibration split, or without queries in the test split, is withheld with the reason.
 
@@ -113,13 +102,14 @@ def abstention_of(
         )
     grades = qrels.select(QRELS_SCHEMA.names())
     results = []
-    for (role,), part in runs.group_by("role", maintain_order=True):
+    # Within a document the best score is still the tenant's, which says nothing of the document.
+    for (role,), part in runs.filter(pl.col("role") != NAMED_DOCUMENT).group_by("role", maintain_order=True):
         about = queries.join(part.select("query_id", "split"), on="query_id")
         outcomes = {
             split: outcomes_of(
                 about.filter(pl.col("split") == split).select("query_id", "category", "answerable"),
                 part,
-                ranked_run(part),
+                run_of(part),
                 grades,
                 source=source,
                 k=ANSWER_DEPTH,

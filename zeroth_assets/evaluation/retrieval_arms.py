@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -18,7 +18,8 @@ from zeroth_assets.search.retriever_model import Arm
 
 UNRESTRICTED: Final = "unrestricted"
 SINGLE_TENANT: Final = "single_tenant"
-ROLES: Final = (UNRESTRICTED, SINGLE_TENANT)
+NAMED_DOCUMENT: Final = "named_document"
+ROLES: Final = (UNRESTRICTED, SINGLE_TENANT, NAMED_DOCUMENT)
 ASK_SCHEMA = pl.Schema({"query_id": pl.String, "role": pl.String, "principal": pl.String})
 
 
@@ -27,6 +28,8 @@ class RetrieverArm:
     """One arm: the stages that run, the dense path (None: the cheapest sound one), and whether it reranks.
 
     With `postfilter` the dense stage is the design that others are measured against (`evaluation.postfilter`).
+    `within` says whether the arm is also asked within the one document that a query names: index designs are not, since
+    what differs between them is gone there.
     """
 
     name: str
@@ -35,6 +38,7 @@ class RetrieverArm:
     path: Path | None = None
     rerank: bool = False
     postfilter: bool = False
+    within: bool = False
 
     @property
     def dense(self) -> bool:
@@ -51,7 +55,7 @@ RETRIEVERS: Mapping[str, RetrieverArm] = MappingProxyType(
     {
         arm.name: arm
         for arm in (
-            RetrieverArm("dense_exact", "exact scan of the permitted partitions", ("dense",), "exact"),
+            RetrieverArm("dense_exact", "exact scan of the permitted partitions", ("dense",), "exact", within=True),
             RetrieverArm("dense_shared", "one HNSW over all tenants, iterative scan", ("dense",), "shared"),
             RetrieverArm(
                 "dense_postfilter",
@@ -60,9 +64,9 @@ RETRIEVERS: Mapping[str, RetrieverArm] = MappingProxyType(
                 postfilter=True,
             ),
             RetrieverArm("dense_hnsw", "the HNSW of each permitted tenant", ("dense",), "hnsw"),
-            RetrieverArm("bm25", "BM25 over the permitted tenants' postings", ("lexical",)),
-            RetrieverArm("full_text", "PostgreSQL's ts_rank_cd under the policy", ("fulltext",)),
-            RetrieverArm("rrf", "dense and BM25, fused by rank", ("dense", "lexical")),
+            RetrieverArm("bm25", "BM25 over the permitted tenants' postings", ("lexical",), within=True),
+            RetrieverArm("full_text", "PostgreSQL's ts_rank_cd under the policy", ("fulltext",), within=True),
+            RetrieverArm("rrf", "dense and BM25, fused by rank", ("dense", "lexical"), within=True),
             RetrieverArm("rrf_rerank", "dense and BM25, fused, then reranked", ("dense", "lexical"), rerank=True),
         )
     }
@@ -89,7 +93,9 @@ def asks(queries: pl.DataFrame, spans: pl.DataFrame, owners: Mapping[str, str], 
 
     Role `unrestricted` is the principal of that name, for queries that no tenant asks. Role `single_tenant` is the
     query's asker, or, where there is none, the tenant that holds all of its answer (`owners`: document to tenant): a
-    query whose answer lies with several tenants is in the first role alone.
+    query whose answer lies with several tenants is in the first role alone. One without an answer is asked by the
+    tenant that holds the documents it names. Role `named_document` is for queries that are limited to a document: the
+    tenant that holds it.
     """
     corpus = queries.filter(pl.col("scope") == "corpus")
     open_to_all = corpus.filter(pl.col("asker").is_null()).select(
@@ -110,10 +116,22 @@ def asks(queries: pl.DataFrame, spans: pl.DataFrame, owners: Mapping[str, str], 
     rows = [
         (row["query_id"], SINGLE_TENANT, principal)
         for row in corpus.iter_rows(named=True)
-        if (principal := row["asker"] or (home.get(row["query_id"]) if row["answerable"] else None)) is not None
+        if (principal := row["asker"] or (home.get(row["query_id"]) if row["answerable"] else _named(row, owners)))
+        is not None
+    ]
+    rows += [
+        (row["query_id"], NAMED_DOCUMENT, principal)
+        for row in queries.filter(pl.col("scope") == "document").iter_rows(named=True)
+        if (principal := row["asker"] or owners.get(row["document_id"])) is not None
     ]
     alone = pl.DataFrame(rows, schema=ASK_SCHEMA, orient="row")
     return pl.concat([open_to_all.cast(ASK_SCHEMA), alone]).sort("role", "query_id")
+
+
+def _named(row: Mapping[str, Any], owners: Mapping[str, str]) -> str | None:
+    """The one tenant that holds every document which the query names."""
+    tenants = {owners.get(document) for document in row["about"] or ()}
+    return tenants.pop() if len(tenants) == 1 else None
 
 
 def _common(parts: list[list[str | None]]) -> str | None:

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from zeroth_assets.evaluation.comparisons import Arm, Comparison, Family
-from zeroth_assets.evaluation.retrieval_arms import SINGLE_TENANT, UNRESTRICTED
+from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, SINGLE_TENANT, UNRESTRICTED
 from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURES, HEADLINE
 
 NAME: Final = "arms of retrieval"
@@ -68,6 +68,8 @@ WHOLE: Final = Family(
         *_pairs((*_ARMS, *_LOOKED_AT), FIXED, SINGLE_TENANT),
         *_pairs((*_ARMS, *_DESIGNS, *_LOOKED_AT), AWARE, SINGLE_TENANT),
         *_cuts(_CUT, SINGLE_TENANT),
+        *_pairs((("dense_exact", "bm25"), ("rrf", "dense_exact"), ("rrf", "bm25")), FIXED, NAMED_DOCUMENT),
+        *_cuts(_CUT, NAMED_DOCUMENT),
         *_pairs((*_ARMS, ("full_text", "bm25")), FIXED, UNRESTRICTED, (FOUND, DEEP)),
         *_cuts(_CUT, UNRESTRICTED, (FOUND, DEEP)),
         *_pairs(_DESIGNS, FIXED, SINGLE_TENANT, (FOUND, DEEP)),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.bootstrap import mean_ci
-from zeroth_assets.evaluation.metric_tables import evaluate
+from zeroth_assets.evaluation.metric_tables import RUN_SCHEMA, evaluate
 
 CUTOFFS = (5, 10, 20, 50)
 HEADLINE = "ndcg_exponential@10"
@@ -73,6 +73,18 @@ class About:
     resamples: int
 
 
+def run_of(rankings: pl.DataFrame) -> pl.DataFrame:
+    """A run as `metric_tables` takes it of rows with query_id and ranking, best first; the score is 1 / rank."""
+    return (
+        rankings.select("query_id", "ranking")
+        .with_columns(rank=pl.int_ranges(1, pl.col("ranking").list.len() + 1))
+        .explode("ranking", "rank")
+        .drop_nulls("ranking")
+        .select("query_id", pl.col("ranking").alias("document_id"), (1.0 / pl.col("rank")).alias("score"))
+        .cast(RUN_SCHEMA)
+    )
+
+
 def per_query(runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame) -> pl.DataFrame:
     """A row per query and role, with a column per measure of `FIGURES`, of the answerable queries that were asked.
 
@@ -89,13 +101,7 @@ def per_query(runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame) ->
     for (role,), part in asked.group_by("role", maintain_order=True):
         seen = _visible(qrels, part)
         known = part.filter(pl.col("query_id").is_in(seen["query_id"].unique().implode()))
-        run = (
-            known.select("query_id", "ranking")
-            .with_columns(rank=pl.int_ranges(1, pl.col("ranking").list.len() + 1))
-            .explode("ranking", "rank")
-            .drop_nulls("ranking")
-            .select("query_id", pl.col("ranking").alias("document_id"), (1.0 / pl.col("rank")).alias("score"))
-        )
+        run = run_of(known)
         values = (
             evaluate(run, seen, cutoffs=CUTOFFS).select("query_id", *FIGURES)
             if seen.height

@@ -21,6 +21,7 @@ from zeroth_assets.evaluation.retrieval_figures import ALL, HEADLINE
 ROLE_NAMES: Final[Mapping[str, str]] = {
     "unrestricted": "asked by one who sees everything",
     "single_tenant": "asked by a single tenant",
+    "named_document": "within the document named",
 }
 # Okabe and Ito's colours, and a marker of its own for each chunk set.
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1f2933", "#7f7f7f")

@@ -16,8 +16,7 @@ import polars as pl
 from zeroth_assets.artefacts import ArtefactStore, write_atomic
 from zeroth_assets.errors import ArtefactError
 from zeroth_assets.evaluation.golden.trec import write_qrels, write_run
-from zeroth_assets.evaluation.retrieval_abstention import ranked_run
-from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURE_SCHEMA
+from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURE_SCHEMA, run_of
 
 Format = Literal["csv", "parquet", "json", "trec"]
 FORMATS: Final[tuple[Format, ...]] = ("csv", "parquet", "json", "trec")
@@ -122,7 +121,7 @@ def export_trec(store: ArtefactStore, folder: Path, split: str = "test") -> list
         runs = store.read_frame("retrieval_runs", key).filter(pl.col("split") == split)
         for (role,), part in runs.group_by("role", maintain_order=True):
             path = folder / f"{key}.{role}.run"
-            write_run(ranked_run(part), path, tag=f"{key}.{role}")
+            write_run(run_of(part), path, tag=f"{key}.{role}")
             files.append(path)
     return files
 

@@ -90,9 +90,9 @@ def _not_regressed(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("retrieval_runs", "runs", "1", _retrieval_runs),
-    Stage("judgment_pool", "golden", "1", _judgment_pool),
-    Stage("judgments", "golden", "1", _judgments, after=("judgment_pool",)),
+    Stage("retrieval_runs", "runs", "2", _retrieval_runs),
+    Stage("judgment_pool", "golden", "2", _judgment_pool),
+    Stage("judgments", "golden", "2", _judgments, after=("judgment_pool",)),
     Stage("golden_set", "golden", "1", _golden_set, after=("judgments",), live=_golden_is_accepted),
-    Stage("retrieval_metrics", "metrics", "1", _retrieval_metrics, live=_not_regressed),
+    Stage("retrieval_metrics", "metrics", "2", _retrieval_metrics, live=_not_regressed),
 )

@@ -41,16 +41,16 @@ def figures_of(arms: Mapping[tuple[str, str, str], float], *, n: int = 40, **abo
 
 
 def runs_of(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows of a run: query_id, role, split, score and chunk_ids; whatever else is null."""
+    """Rows of a run: query_id, role, split, score and ranking; whatever else is null."""
     frames = []
     for row in rows:
-        known = {"principal": "p", "returned": len(row["chunk_ids"]), "candidates": len(row["chunk_ids"])}
+        known = {"principal": "p", "returned": len(row["ranking"]), "candidates": len(row["ranking"])}
         values = {**dict.fromkeys(PER_QUERY_SCHEMA), **known, "query_id": row["query_id"], "best_dense": row["score"]}
         frames.append(
             pl.DataFrame([values], schema=PER_QUERY_SCHEMA).with_columns(
                 pl.lit(row["role"]).alias("role"),
                 pl.lit(row["split"]).alias("split"),
-                pl.Series("chunk_ids", [list(row["chunk_ids"])], dtype=pl.List(pl.String)),
+                pl.Series("ranking", [list(row["ranking"])], dtype=pl.List(pl.String)),
             )
         )
     return pl.concat(frames)

@@ -14,10 +14,10 @@ from zeroth_assets.evaluation.retrieval_abstention import (
     Ground,
     abstention_of,
     abstention_table,
-    ranked_run,
     score_source,
 )
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS
+from zeroth_assets.evaluation.retrieval_figures import run_of
 from zeroth_assets_tests.evaluation.retrieval_tables import runs_of
 
 GROUND = Ground("corpus-1", "golden-1", target=0.05, seed=1, resamples=100)
@@ -39,7 +39,7 @@ def ground(*, empty: int = 0) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
                     "role": "single_tenant",
                     "split": split,
                     "score": None if nothing else (0.8 if answerable else 0.3) + number / 1_000,
-                    "chunk_ids": [] if nothing else CHUNKS,
+                    "ranking": [] if nothing else CHUNKS,
                     "answerable": answerable,
                 }
             )
@@ -128,8 +128,8 @@ def test_only_scores_that_say_how_well_a_passage_fits_carry_a_threshold() -> Non
 def test_a_run_keeps_its_order_and_an_empty_answer_has_no_row() -> None:
     runs = runs_of(
         [
-            {"query_id": "q:1", "role": "r", "split": "test", "score": 0.5, "chunk_ids": ["9", "3"]},
-            {"query_id": "q:2", "role": "r", "split": "test", "score": None, "chunk_ids": []},
+            {"query_id": "q:1", "role": "r", "split": "test", "score": 0.5, "ranking": ["9", "3"]},
+            {"query_id": "q:2", "role": "r", "split": "test", "score": None, "ranking": []},
         ]
     )
-    assert ranked_run(runs).rows() == [("q:1", "9", 1.0), ("q:1", "3", 0.5)]
+    assert run_of(runs).rows() == [("q:1", "9", 1.0), ("q:1", "3", 0.5)]

@@ -7,7 +7,7 @@ import pytest
 
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.comparisons import compare_arms
-from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS
+from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, ROLES
 from zeroth_assets.evaluation.retrieval_family import WHOLE, arm_name, arms_of, family_of
 from zeroth_assets.evaluation.retrieval_figures import FIGURES, HEADLINE
 from zeroth_assets.settings import CHUNK_SETS
@@ -21,12 +21,7 @@ BOTH = {
 
 
 def test_every_comparison_names_a_retriever_a_chunk_set_and_a_measure_that_there_are() -> None:
-    known = {
-        arm_name(chunk_set, name, role)
-        for chunk_set in CHUNK_SETS
-        for name in RETRIEVERS
-        for role in ("unrestricted", "single_tenant")
-    }
+    known = {arm_name(chunk_set, name, role) for chunk_set in CHUNK_SETS for name in RETRIEVERS for role in ROLES}
     for comparison in (*WHOLE.primary, *WHOLE.exploratory):
         assert {comparison.a, comparison.b} <= known, comparison
         assert comparison.metric in FIGURES

@@ -132,13 +132,22 @@ def span(query: str, part: int, document: str) -> tuple[object, ...]:
 def test_who_asks_what() -> None:
     told = pl.DataFrame(
         [
-            ("q:home", "corpus", None, True),
-            ("q:apart", "corpus", None, True),
-            ("q:scoped", "corpus", "t2", False),
-            ("q:nothing", "corpus", None, False),
-            ("q:inside", "document", None, True),
+            ("q:home", "corpus", None, True, ["d1"], None),
+            ("q:apart", "corpus", None, True, ["d1", "d2"], None),
+            ("q:scoped", "corpus", "t2", False, ["d1"], None),
+            ("q:nothing", "corpus", None, False, [], None),
+            ("q:absent", "corpus", None, False, ["d2"], None),
+            ("q:inside", "document", None, True, ["d1"], "d1"),
+            ("q:elsewhere", "document", None, True, ["d9"], "d9"),
         ],
-        schema={"query_id": pl.String, "scope": pl.String, "asker": pl.String, "answerable": pl.Boolean},
+        schema={
+            "query_id": pl.String,
+            "scope": pl.String,
+            "asker": pl.String,
+            "answerable": pl.Boolean,
+            "about": pl.List(pl.String),
+            "document_id": pl.String,
+        },
         orient="row",
     )
     # q:home has an alternative elsewhere; q:apart needs a part of each tenant.
@@ -149,6 +158,9 @@ def test_who_asks_what() -> None:
         ("q:home", "unrestricted", "all"),
         ("q:apart", "unrestricted", "all"),
         ("q:nothing", "unrestricted", "all"),
+        ("q:absent", "unrestricted", "all"),
         ("q:home", "single_tenant", "t1"),
         ("q:scoped", "single_tenant", "t2"),
+        ("q:absent", "single_tenant", "t2"),
+        ("q:inside", "named_document", "t1"),
     }

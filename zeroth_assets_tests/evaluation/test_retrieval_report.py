@@ -32,8 +32,8 @@ def store(tmp_path: Path) -> ArtefactStore:
         key = f"fixed_512.{name}"
         store.write_frame(figures_of({("fixed_512", name, "unrestricted"): quality}), "retrieval_metrics", key, **ABOUT)
         rows = [
-            {"query_id": "q:1", "role": "unrestricted", "split": "test", "score": 0.5, "chunk_ids": ["7", "8"]},
-            {"query_id": "q:2", "role": "unrestricted", "split": "calibration", "score": 0.5, "chunk_ids": ["8"]},
+            {"query_id": "q:1", "role": "unrestricted", "split": "test", "score": 0.5, "ranking": ["7", "8"]},
+            {"query_id": "q:2", "role": "unrestricted", "split": "calibration", "score": 0.5, "ranking": ["8"]},
         ]
         store.write_frame(runs_of(rows), "retrieval_runs", key, **ABOUT)
     grades = pl.DataFrame(
