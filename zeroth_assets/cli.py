@@ -53,7 +53,7 @@ def version() -> None:
 @app.command()
 def materialize(
     tenant: Annotated[list[str] | None, typer.Option("--tenant", "-t", help="Tenant key; repeat for several.")] = None,
-    source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Source: sec, cuad, rfc.")] = None,
+    source: Annotated[list[str] | None, typer.Option("--source", "-s", help="Source: sec, cuad, rfc, text.")] = None,
     asset: Annotated[
         list[str] | None, typer.Option("--asset", help="Make this asset again, fresh or not; repeat for several.")
     ] = None,

@@ -110,11 +110,11 @@ def corpus_update(
 @corpus.command("add")
 def corpus_add(
     location: Annotated[str, typer.Argument(help="A URL or a file.")],
-    source: Annotated[str, typer.Option(help="sec, cuad or rfc: which parser reads it.")],
+    source: Annotated[str, typer.Option(help="sec, cuad, rfc or text: which parser reads it.")],
     licence: Annotated[str, typer.Option(help="Under which terms you may use it.")],
     tenant: Annotated[str, typer.Option(help="Tenant attribute: working group, contract type or company.")],
     manifest: Annotated[Path | None, typer.Option(help="Manifest to add to; default: the one in force.")] = None,
-    identifier: Annotated[str | None, typer.Option(help="RFC number, contract name, CIK or ticker.")] = None,
+    identifier: Annotated[str | None, typer.Option(help="RFC number, name, CIK or ticker.")] = None,
     title: Annotated[str | None, typer.Option()] = None,
     date: Annotated[str | None, typer.Option(help="ISO date.")] = None,
     form: Annotated[str | None, typer.Option(help="Filings: 10-K, 10-K/A, 10-K405.")] = None,

@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from zeroth_assets.errors import SettingsError
 
 CHUNK_SETS: tuple[str, ...] = ("fixed_512", "section_aware")
-SOURCES: tuple[str, ...] = ("sec", "cuad", "rfc")
+SOURCES: tuple[str, ...] = ("sec", "cuad", "rfc", "text")
 
 
 class Settings(BaseSettings):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from zeroth_assets.settings import CHUNK_SETS, SOURCES, project_file
+from zeroth_assets.settings import CHUNK_SETS, project_file
 from zeroth_assets_tests.small_corpus import SmallCorpus, small_corpus
 
 PER_SOURCE = {"rfc": 10, "cuad": 9, "sec": 2}
@@ -30,7 +30,7 @@ def smallest(records: list[dict[str, Any]], source: str) -> list[dict[str, Any]]
 @pytest.mark.mirror
 def test_the_main_job_measures_real_tenants_of_every_source(mirror: Path) -> None:
     published = json.loads(project_file("corpus_manifest.json").read_text("utf-8"))
-    records = [record for source in SOURCES for record in smallest(published["records"], source)]
+    records = [record for source in PER_SOURCE for record in smallest(published["records"], source)]
     assert len(records) >= 20
     extra = {**MODEL, "ZEROTH_MIRROR": str(mirror), "ZEROTH_ANN_QUERIES": "30"}
     with small_corpus("mirror", None, (), **extra) as corpus:
@@ -41,7 +41,7 @@ def test_the_main_job_measures_real_tenants_of_every_source(mirror: Path) -> Non
         figures = corpus.zeroth("metrics", "--json").json
         tenants = corpus.zeroth("corpus", "tenants", "--json").json
         assert sum(tenant["documents"] for tenant in tenants) == len(records)
-        assert {tenant["tenant"].partition("-")[0] for tenant in tenants} == set(SOURCES)
+        assert {tenant["tenant"].partition("-")[0] for tenant in tenants} == set(PER_SOURCE)
         assert {(row["tenant"], row["chunk_set"]) for row in figures} == {
             (tenant["tenant"], chunk_set) for tenant in tenants for chunk_set in CHUNK_SETS
         }
@@ -62,7 +62,7 @@ def assert_offsets_hold(corpus: SmallCorpus) -> None:
     store = ArtefactStore(corpus.artefacts)
     texts = {
         row["document_id"]: row["text"]
-        for source in SOURCES
+        for source in PER_SOURCE
         for row in store.read_frame("parsed_documents", source, columns=["document_id", "text"]).iter_rows(named=True)
     }
     for chunk_set in CHUNK_SETS:

@@ -13,7 +13,7 @@ from zeroth_assets.definitions import build_defs, defs
 from zeroth_assets.defs.partitions import store_key
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.planning import SOURCE_ASSETS, all_assets, measured_arms, partitioned_by, tenant_assets
-from zeroth_assets.settings import read_settings
+from zeroth_assets.settings import SOURCES, read_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,7 +47,7 @@ def test_every_frame_declares_its_columns(spec: dg.AssetSpec) -> None:
 def test_assets_are_partitioned_by_source_or_tenant_or_not_at_all() -> None:
     graph = defs.resolve_asset_graph()
     for name in SOURCE_ASSETS:
-        assert graph.get(dg.AssetKey(name)).partitions_def == dg.StaticPartitionsDefinition(["sec", "cuad", "rfc"])
+        assert graph.get(dg.AssetKey(name)).partitions_def == dg.StaticPartitionsDefinition(list(SOURCES))
     for name in tenant_assets():
         assert graph.get(dg.AssetKey(name)).partitions_def == dg.DynamicPartitionsDefinition(name="tenant")
     for name in all_assets():

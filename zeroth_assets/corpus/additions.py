@@ -33,8 +33,8 @@ from zeroth_assets.settings import SOURCES
 class Description:
     """What a person says of a document that they add. `licence` and `tenant_attribute` must be given.
 
-    `identifier`: the RFC number, the contract's name, or the filer's CIK or ticker; the first two are read from the
-    location's file name where they are not given. `form` and `period_end` belong to filings.
+    `identifier`: the RFC number, the contract's or text's name, or the filer's CIK or ticker; the first two are read from
+    the location's file name where they are not given. `form` and `period_end` belong to filings.
     """
 
     source: str
@@ -131,7 +131,7 @@ def _identity(location: str, about: Description) -> tuple[str, str]:
         identifier = about.accession or f"{identifier} {about.form} {about.period_end}"
     else:
         identifier = identifier or stem
-        document_id = f"cuad:{slug_of(identifier)}"
+        document_id = f"{about.source}:{slug_of(identifier)}"
     if missing:
         raise ManifestError(
             f"{location} is not added",

@@ -16,6 +16,7 @@ import polars as pl
 from zeroth_assets.corpus.cuad import CUAD_PARSER_VERSION, parse_cuad
 from zeroth_assets.corpus.manifest import ManifestRecord
 from zeroth_assets.corpus.model import Document, documents_from_frame
+from zeroth_assets.corpus.plain import PLAIN_PARSER_VERSION, parse_plain
 from zeroth_assets.corpus.rfc import RFC_PARSER_VERSION, parse_rfc
 from zeroth_assets.corpus.sections import validate_document
 from zeroth_assets.corpus.tenk import TENK_PARSER_VERSION, parse_tenk
@@ -25,6 +26,7 @@ PARSER_VERSION: dict[str, str] = {
     "rfc": RFC_PARSER_VERSION,
     "cuad": CUAD_PARSER_VERSION,
     "sec": TENK_PARSER_VERSION,
+    "text": PLAIN_PARSER_VERSION,
 }
 
 Progress = Callable[[int, int], None]
@@ -66,6 +68,8 @@ def parse_document(record: ManifestRecord, raw: bytes) -> Document:
         document = parse_cuad(record.document_id, record.sha256, record.title, raw)
     elif record.source == "sec":
         document = parse_tenk(record.document_id, record.sha256, record.title, raw, record.media_type)
+    elif record.source == "text":
+        document = parse_plain(record.document_id, record.sha256, record.title, raw)
     else:
         raise ParseError(
             f"{record.document_id} has a source without a parser",

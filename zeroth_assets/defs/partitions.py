@@ -77,5 +77,5 @@ def check_partition(
         f"Partition {partition!r} is none of {asset}'s" if partition else f"{asset} has partitions",
         expected=f"one of {', '.join(keys[:8])}" + (" ..." if len(keys) > 8 else "") if keys else "no partition",
         found=repr(partition),
-        remedy="list tenants by `zeroth corpus tenants`; sources are sec, cuad and rfc; arms CHUNK_SET.RETRIEVER",
+        remedy="list tenants by `zeroth corpus tenants`; sources are sec, cuad, rfc and text; arms CHUNK_SET.RETRIEVER",
     )

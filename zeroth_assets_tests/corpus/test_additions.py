@@ -63,6 +63,11 @@ def test_a_file_joins_with_bytes_record_and_a_url_that_leads_back_to_it(home: Ho
     assert home.acquire(record).counts["intact"] == 1
 
 
+def test_plain_text_of_ones_own_joins_under_its_own_source(home: Home, contract: Path) -> None:
+    record = add(home, contract, about(source="text", identifier="Notes, 2024"))
+    assert (record.document_id, record.source, record.identifier) == ("text:notes-2024", "text", "Notes, 2024")
+
+
 def test_a_file_that_joined_is_read_again_from_where_it_was(home: Home, contract: Path) -> None:
     record = add(home, contract)
     for path in home.raw_dir.rglob("*.txt"):

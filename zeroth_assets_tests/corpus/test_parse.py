@@ -44,6 +44,7 @@ def frame(report: ParseReport) -> pl.DataFrame:
     [
         ("rfc", RFC_TEXT),
         ("cuad", b"1. Term. One year.\n\n2. Notices. In writing.\n"),
+        ("text", b"A title\n\nSome words.\r\n"),
         ("sec", b"<html><body><p>Item 1. Business</p><p>We make things.</p></body></html>"),
     ],
 )
@@ -55,7 +56,7 @@ def test_each_source_has_its_parser_and_the_record_names_the_document(source: st
 
 
 def test_an_unknown_source_is_refused_with_the_sources_that_there_are() -> None:
-    with pytest.raises(ParseError, match="cuad, rfc, sec"):
+    with pytest.raises(ParseError, match="cuad, rfc, sec, text"):
         parse_document(record(1, "gopher"), RFC_TEXT)
 
 
@@ -149,3 +150,11 @@ def test_a_sample_of_the_real_documents_parses_in_two_processes(mirror: Path) ->
     report = parse_source(list(records.values()), lambda r: by_id[r.document_id].read_bytes(), workers=2)
     assert report.failed == ()
     assert report.parsed == 40
+
+
+def test_plain_text_keeps_every_character_and_is_given_no_structure() -> None:
+    document = parse_document(record(3, "text"), "Título\n\n1. One\r\n  two \x00".encode())
+    assert document.text == "Título\n\n1. One\n  two \ufffd"
+    assert (document.sections, document.blocks) == ((), ())
+    assert document.pages
+    assert not any(page.real for page in document.pages)
