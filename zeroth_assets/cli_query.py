@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 RerankerName = Literal["none", "late", "cross"]
 _SHOWN = 400
+# A person waits longer than a service.
+_RERANK_SECONDS = 15.0
 # A document's own bytes must not steer the terminal.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -93,7 +95,7 @@ def open_retriever(
 
     if rerank not in ("none", "late", "cross"):
         raise QueryError(f"There is no reranker {rerank!r}", expected="none, late or cross", found=repr(rerank))
-    config = RetrieverConfig(chunk_set, arms=arms)  # type: ignore[arg-type]  # it checks the names
+    config = RetrieverConfig(chunk_set, arms=arms, rerank_seconds=_RERANK_SECONDS)  # type: ignore[arg-type]  # checked
     encoder = None
     if "dense" in arms or rerank == "late":
         encoder = load_encoder(
@@ -108,9 +110,13 @@ def open_retriever(
         )
     reranker: Reranker | None = None
     if rerank == "late" and encoder is not None:
-        reranker = LateInteraction(encoder)
+        late = LateInteraction(encoder)
+        late.load()
+        reranker = late
     elif rerank == "cross":
-        reranker = CrossEncoderReranker()
+        cross = CrossEncoderReranker()
+        cross.load()
+        reranker = cross
     return Retriever(
         open_database(settings.state_dir, settings.database_url, settings.pg_bin),
         ArtefactStore(settings.state_dir / "artefacts"),

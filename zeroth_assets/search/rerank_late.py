@@ -58,6 +58,10 @@ class LateInteraction:
         """Passages at most."""
         return self._shortlist
 
+    def load(self) -> None:
+        """Load the engine now, so that the first query's budget does not pay for it."""
+        self._encoder.loaded()
+
     def rerank(self, query: str, passages: Sequence[Passage], budget_seconds: float) -> RerankResult:
         """Raises: RerankError: the time was up between two batches."""
         deadline = Deadline(budget_seconds)
