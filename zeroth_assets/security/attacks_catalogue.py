@@ -146,7 +146,7 @@ def sequences(ground: Ground, record: Record) -> None:
                 "select nextval('{n}')",
                 "select currval('{n}')",
                 "select setval('{n}', 1)",
-                "select s.last_value from pg_sequences s where schemaname || '.' || sequencename = '{n}' and s.last_value > 0",
+                "select 1 from pg_sequences s where schemaname || '.' || sequencename = '{n}' and s.last_value > 0",
                 "select pg_sequence_last_value({o}) where pg_sequence_last_value({o}) is not null",
                 "select last_value from pg_get_sequence_data({o}) where last_value is not null",
             ):

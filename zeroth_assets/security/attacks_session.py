@@ -10,15 +10,16 @@ import hmac
 import time
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
+from zeroth_assets.errors import DatabaseError
 from zeroth_assets.search.connections import Connections
 from zeroth_assets.security.ground import Ground, attempt, become, transaction_of
 from zeroth_assets.security.identities import Identity
 from zeroth_assets.security.matrix import foreign, reading
 from zeroth_assets.security.model import Probe, Record
 from zeroth_assets.store.claims import CLAIM_SETTING, read_key, sign_claim
+from zeroth_assets.store.passwords import Role
 
 _WIDE_SETTINGS = (
     ("bytea_output", "escape"),
@@ -119,6 +120,7 @@ def claims(ground: Ground, record: Record) -> None:
     """Claims guessed, bent and replayed; and settings under which a bent one might pass."""
     own = ground.cast.own
     version, key_id, name, expiry, code = own.claim.split(".")
+    payload = own.claim.rpartition(".")[0]
     bent = {
         "expiry put off": f"{version}.{key_id}.{name}.{int(expiry) + 60}.{code}",
         "expiry with leading zeros": f"{version}.{key_id}.{name}.{expiry.zfill(12)}.{code}",
@@ -129,7 +131,7 @@ def claims(ground: Ground, record: Record) -> None:
         "code in capitals": f"{version}.{key_id}.{name}.{expiry}.{code.upper()}",
         "code cut": own.claim[:-1],
         "code of zeros": f"{version}.{key_id}.{name}.{expiry}.{'0' * 64}",
-        "code of the empty key": f"{version}.{key_id}.{name}.{expiry}.{_empty_key_code(own)}",
+        **{f"code made with {what}": f"{payload}.{guess}" for what, guess in _guessed_codes(payload).items()},
         "line break behind": own.claim + "\n",
         "blank before": " " + own.claim,
         "two claims": own.claim + own.claim,
@@ -161,9 +163,16 @@ def claims(ground: Ground, record: Record) -> None:
                 record.breach(f"{what}: accepted")
 
 
-def _empty_key_code(own: Identity) -> str:
-    # What a database without the key would compute the code with.
-    return hmac.new(b"\x00", own.claim.rpartition(".")[0].encode(), hashlib.sha256).hexdigest()
+def _guessed_codes(payload: str) -> dict[str, str]:
+    """Codes that somebody without the key can compute."""
+    message = payload.encode()
+    keys = {"an empty key": b"", "a zero byte": b"\x00", "32 zero bytes": bytes(32), "the key's name": message[2:18]}
+    codes = {what: hmac.new(key, message, hashlib.sha256).hexdigest() for what, key in keys.items()}
+    return {
+        **codes,
+        "no key": hashlib.sha256(message).hexdigest(),
+        "half a key": hashlib.sha256(message * 2).hexdigest(),
+    }
 
 
 def settings(ground: Ground, record: Record) -> None:
@@ -286,14 +295,11 @@ def other_databases(ground: Ground, record: Record) -> None:
         rows = attempt(connection, "select datname::text from pg_database where datallowconn").rows
     ours = ("postgres", "template1") if ground.db.embedded else ()
     names = [row[0] for row in rows if row[0] == ground.db.dagster_name or row[0] in ours]
-    login = ground.connect().info
     for name in names:
         record.tried()
         try:
-            psycopg.connect(
-                host=login.host, port=login.port, user=login.user, password=login.password, dbname=name
-            ).close()
-        except psycopg.OperationalError:
+            ground.db.login(Role.APP).to(name).connect().close()
+        except DatabaseError:
             continue
         record.breach(f"zeroth_app logs in to {name}")
     if not names:

@@ -155,13 +155,14 @@ def transaction_of(connection: psycopg.Connection[Any], identity: Identity) -> I
     """A transaction in which the session is that identity, rolled back at its end."""
     with contextlib.ExitStack() as stack:
         stack.callback(_roll_back, connection)
-        become(connection, identity)
+        for name, value in identity.settings.items():  # and nothing else: nobody has no claim at all
+            connection.execute("select set_config(%s, %s, true)", (name, value))
         connection.execute("savepoint probe")
         yield connection
 
 
 def become(connection: psycopg.Connection[Any], identity: Identity) -> None:
-    """Make the transaction that of `identity`, from nobody on."""
+    """Make an open transaction that of `identity`, whoever it was before."""
     for name, value in {"zeroth.claim": "", "zeroth.principal": "", **identity.settings}.items():
         connection.execute("select set_config(%s, %s, true)", (name, value))
 

@@ -83,7 +83,7 @@ def choose_identities(
     other = None if other_name is None else _claimed(OTHER, other_name, key, now, held[other_name])
     widest = wide[-1][1]
     payload, _, code = own.claim.rpartition(".")
-    forged = sign_claim(widest, key, now).text.rpartition(".")[0]
+    forged = sign_claim(widest if widest != own_name else _STRANGER, key, now).text.rpartition(".")[0]
     none: frozenset[int] = frozenset()
     bad = (
         Identity(NOBODY, none),

@@ -15,6 +15,7 @@ from zeroth_assets.security import (
     attacks_files,
     attacks_query,
     attacks_reading,
+    attacks_roles,
     attacks_session,
 )
 from zeroth_assets.security.ground import Ground, survey
@@ -29,6 +30,7 @@ PROBES: tuple[Probe, ...] = (
     *attacks_session.PROBES,
     *attacks_query.PROBES,
     *attacks_reading.PROBES,
+    *attacks_roles.PROBES,
     *attacks_catalogue.PROBES,
     *attacks_files.PROBES,
 )
