@@ -17,7 +17,7 @@ from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.embedding import embed_with_memo
 from zeroth_assets.evaluation.postfilter import PostFilterSearch
-from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RETRIEVERS, RetrieverArm, asks, split_arm
+from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RETRIEVERS, RetrieverArm, askable, asks, split_arm
 from zeroth_assets.planning.retrieval_stages import RUN_DEPTH
 from zeroth_assets.search.arms import DenseSearch
 from zeroth_assets.search.dense import DenseRetriever
@@ -122,8 +122,12 @@ def _reranker(project: Project) -> Reranker | None:
 
 def asked_queries(project: Project, *, within: bool) -> pl.DataFrame:
     """Who asks what: query_id, role, principal, text, split and category; `within` a document too, or not."""
+    planner = project.planner()
     queries, spans = golden_frames(project.store)
-    owners = dict(project.planner().assignments.select("document_id", "tenant").iter_rows())
+    indexed = set.intersection(*(set(planner.tenants_with(f"tenant_index_{chunk_set}")) for chunk_set in CHUNK_SETS))
+    placed = planner.assignments.filter(pl.col("tenant").is_in(sorted(indexed)))
+    owners = dict(placed.select("document_id", "tenant").iter_rows())
+    queries, _ = askable(queries, spans, owners)
     told = queries.select("query_id", "text", "split", "category")
     asked = asks(queries, spans, owners, ALL_PRINCIPAL).join(told, on="query_id").sort("role", "query_id")
     return asked if within else asked.filter(pl.col("role") != NAMED_DOCUMENT)
@@ -255,6 +259,7 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
             embedding="from the memo: the stage embedding is not the encoder's time",
         ),
     )
+    golden = project.store.require("golden_queries").rows
     counts = frame.group_by("role").agg(
         pl.len().alias("queries"),
         (pl.col("returned") == 0).sum().alias("without an answer"),
@@ -266,6 +271,8 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
         {
             "arm": arm.describes,
             "answers": md.markdown_table(counts.sort("role")),
+            "not asked": f"{golden - frame['query_id'].n_unique()} of {golden} golden queries: "
+            "about documents of tenants that have no index yet, or, within a document, not asked of this arm",
             "milliseconds by stage": md.markdown_table(latencies(frame)),
         },
         results,

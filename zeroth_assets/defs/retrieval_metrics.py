@@ -9,10 +9,12 @@ from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.baselines import against_baseline, headline_series, regression_check
 from zeroth_assets.defs.evaluation import GROUP
 from zeroth_assets.defs.golden import golden_frames
+from zeroth_assets.defs.golden_set import placed_chunks
 from zeroth_assets.defs.partitions import arms, store_key
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.baselines import Regression, Verdict
+from zeroth_assets.evaluation.golden.judgments import answering_spans
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, split_arm
 from zeroth_assets.evaluation.retrieval_figures import (
     ALL,
@@ -24,6 +26,7 @@ from zeroth_assets.evaluation.retrieval_figures import (
     without_interval,
 )
 from zeroth_assets.evaluation.retrieval_plots import plot_by_category, plot_forest
+from zeroth_assets.evaluation.retrieval_spans import Truth
 
 SPLIT = "test"
 SHOWN = ["role", "category", "metric", "value", "low", "high", "n", "units", "unreachable", "warning"]
@@ -70,7 +73,7 @@ def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> An
     chunk_set, name = split_arm(key)
     store, settings = project.store, project.settings
     recipe = project.planner().recipe("retrieval_metrics", key)
-    queries, _ = golden_frames(store)
+    queries, spans = golden_frames(store)
     runs = store.read_frame("retrieval_runs", key).filter(pl.col("split") == SPLIT)
     qrels = store.read_frame("golden_set").filter(pl.col("chunk_set") == chunk_set)
     golden = store.require("golden_set")
@@ -82,9 +85,11 @@ def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> An
         seed=settings.seed,
         resamples=settings.resamples,
     )
+    chunks = placed_chunks(store, chunk_set, project.planner().tenants_with(f"bm25_index_{chunk_set}"))
+    truth = Truth.of(answering_spans(queries, spans), chunks)
     withheld = None
     try:
-        table = figures(per_query(runs, queries, qrels), about)
+        table = figures(per_query(runs, queries, qrels, truth), about)
     except MeasurementError as error:
         table, withheld = FIGURE_SCHEMA.to_frame(), f"{error.what}: {error.found}"
     bare = without_interval(table)

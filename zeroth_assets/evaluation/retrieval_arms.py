@@ -88,6 +88,25 @@ def split_arm(key: str) -> tuple[str, str]:
     return chunk_set, retriever
 
 
+def askable(queries: pl.DataFrame, spans: pl.DataFrame, owners: Mapping[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The queries that an index over these documents (`owners`) can be asked, and those that wait for the others.
+
+    An answerable query is asked where each part of its answer has an alternative in the index; one without an answer
+    where the documents that it names are, since what is not there at all is too easily not found.
+    """
+    part_there = pl.col("document_id").is_in(list(owners)).any()
+    parts = spans.group_by("query_id", "part").agg(part_there.alias("there"))
+    missing = set(parts.filter(~pl.col("there"))["query_id"])
+    waits = [
+        (row["query_id"] in missing)
+        if row["answerable"]
+        else any(document not in owners for document in row["about"] or ())
+        for row in queries.select("query_id", "answerable", "about").iter_rows(named=True)
+    ]
+    mask = pl.Series(waits, dtype=pl.Boolean)
+    return queries.filter(~mask), queries.filter(mask)
+
+
 def asks(queries: pl.DataFrame, spans: pl.DataFrame, owners: Mapping[str, str], unrestricted: str) -> pl.DataFrame:
     """Who asks what, in `ASK_SCHEMA`, of the queries over the whole corpus.
 

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.bootstrap import mean_ci
+from zeroth_assets.evaluation.incomplete import bpref_table
 from zeroth_assets.evaluation.metric_tables import RUN_SCHEMA, evaluate
+from zeroth_assets.evaluation.retrieval_spans import SPANNED, Truth
 
 CUTOFFS = (5, 10, 20, 50)
 HEADLINE = "ndcg_exponential@10"
 ALL = "all"
-# Measures of the whole set; by category only the two that people ask for.
-FIGURES: Mapping[str, str] = {
+_GRADED: Mapping[str, str] = {
     "success@5": "share of queries with a chunk of grade >= 2 among the first 5 (this field's Recall@5)",
     "success@10": "share of queries with a chunk of grade >= 2 among the first 10",
     "success@50": "share of queries with a chunk of grade >= 2 among the first 50",
@@ -35,7 +36,14 @@ FIGURES: Mapping[str, str] = {
     "average_precision@50": "mean of the precision at each chunk of grade >= 2, cut at 50",
     "judged@10": "share of the first 10 that anybody graded",
 }
-BY_CATEGORY = ("success@10", HEADLINE)
+BPREF = "bpref@50"
+# Measures of the whole set; by category only those that people ask for.
+FIGURES: Mapping[str, str] = {
+    **_GRADED,
+    BPREF: "how seldom chunks graded not relevant stand above relevant ones; what nobody graded is passed over",
+    **SPANNED,
+}
+BY_CATEGORY = ("success@10", HEADLINE, "all_parts@10")
 _FIELDS: dict[str, pl.DataType | type[pl.DataType]] = {
     "chunk_set": pl.String,
     "arm": pl.String,
@@ -85,12 +93,15 @@ def run_of(rankings: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def per_query(runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame) -> pl.DataFrame:
+def per_query(
+    runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame, truth: Truth | None = None
+) -> pl.DataFrame:
     """A row per query and role, with a column per measure of `FIGURES`, of the answerable queries that were asked.
 
     `runs` has query_id, role, principal and ranking (chunk ids, best first); `queries` query_id, category, group;
     `qrels` query_id, document_id (a chunk), grade and tenant. An answerable query none of whose chunks reaches grade 2
-    in this chunk set, so that no retriever can find it, counts as 0 and is marked `unreachable`.
+    in this chunk set, so that no retriever can find it, counts as 0 and is marked `unreachable`. Measures over spans
+    need the `truth`.
 
     Raises:
         MeasurementError: a ranking holds a chunk twice.
@@ -102,11 +113,11 @@ def per_query(runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame) ->
         seen = _visible(qrels, part)
         known = part.filter(pl.col("query_id").is_in(seen["query_id"].unique().implode()))
         run = run_of(known)
-        values = (
-            evaluate(run, seen, cutoffs=CUTOFFS).select("query_id", *FIGURES)
-            if seen.height
-            else pl.DataFrame(schema={"query_id": pl.String, **dict.fromkeys(FIGURES, pl.Float64())})
-        )
+        values = _graded(run, seen)
+        if truth is not None:
+            spanned = truth.values(run_of(part), part["query_id"])
+            values = part.select("query_id").join(values, on="query_id", how="left")
+            values = values.join(spanned, on="query_id", how="left")
         reachable = seen.filter(pl.col("grade") >= 2)["query_id"].unique()
         frames.append(
             part.select("query_id", "category", "group")
@@ -114,7 +125,7 @@ def per_query(runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame) ->
             .with_columns(
                 pl.lit(role).alias("role"),
                 (~pl.col("query_id").is_in(reachable.implode())).alias("unreachable"),
-                *(pl.col(name).fill_null(0.0) for name in FIGURES),
+                pl.col(name for name in FIGURES if name in values.columns).fill_null(0.0),
             )
         )
     if not frames:
@@ -137,7 +148,8 @@ def figures(values: pl.DataFrame, about: About) -> pl.DataFrame:
         for category in (ALL, *sorted(part["category"].unique())):
             chosen = part if category == ALL else part.filter(pl.col("category") == category)
             measures = tuple(FIGURES) if category == ALL else BY_CATEGORY
-            rows += [_figure(chosen, str(role), category, metric, about) for metric in measures]
+            there = [metric for metric in measures if metric in part.columns]
+            rows += [_figure(chosen, str(role), category, metric, about) for metric in there]
     return pl.DataFrame(rows, schema=FIGURE_SCHEMA)
 
 
@@ -174,6 +186,14 @@ def _figure(part: pl.DataFrame, role: str, category: str, metric: str, about: Ab
         "query_ids": part["query_id"].to_list(),
         "values": values.tolist(),
     }
+
+
+def _graded(run: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
+    """query_id and a column per measure over grades, of the queries that have any."""
+    if seen.is_empty():
+        return pl.DataFrame(schema={"query_id": pl.String, **dict.fromkeys((*_GRADED, BPREF), pl.Float64())})
+    bpref = bpref_table(run, seen, depth=max(CUTOFFS)).rename({"bpref": BPREF})
+    return evaluate(run, seen, cutoffs=CUTOFFS).select("query_id", *_GRADED).join(bpref, on="query_id", how="left")
 
 
 def _visible(qrels: pl.DataFrame, part: pl.DataFrame) -> pl.DataFrame:

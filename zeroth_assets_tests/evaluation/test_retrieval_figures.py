@@ -7,7 +7,7 @@ import pytest
 
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.golden.model import SPAN_SCHEMA
-from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, asks, split_arm
+from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, askable, asks, split_arm
 from zeroth_assets.evaluation.retrieval_figures import (
     ALL,
     FIGURE_SCHEMA,
@@ -17,6 +17,8 @@ from zeroth_assets.evaluation.retrieval_figures import (
     per_query,
     without_interval,
 )
+from zeroth_assets.evaluation.retrieval_spans import SPANNED, Truth
+from zeroth_assets_tests.evaluation.golden import builders
 
 ABOUT = About("fixed_512", "bm25", "c", "g", seed=1, resamples=100)
 
@@ -104,7 +106,7 @@ def test_every_figure_has_its_definition_its_n_and_an_interval_or_says_why_not()
     )
     made = figures(table, ABOUT)
     assert made.schema == FIGURE_SCHEMA
-    assert set(made["metric"]) == set(FIGURES)
+    assert set(made["metric"]) == set(FIGURES) - set(SPANNED)
     assert made["definition"].null_count() == 0
     assert without_interval(made).is_empty()
     spoiled = made.with_columns(low=pl.lit(None, pl.Float64), warning=pl.lit(None, pl.String))
@@ -164,3 +166,44 @@ def test_who_asks_what() -> None:
         ("q:absent", "single_tenant", "t2"),
         ("q:inside", "named_document", "t1"),
     }
+
+
+def test_a_question_of_two_parts_of_which_one_is_found_is_half_answered() -> None:
+    text = "x" * 1000
+    cut = builders.chunks([(i, "rfc:1", 100 * i, 100 * i + 100) for i in range(10)])
+    spans = builders.spans(
+        builders.span("a", "rfc:1", 10, 20, text), builders.span("a", "rfc:1", 310, 320, text, part=1)
+    )
+    asked = runs(("q:a", "unrestricted", "all", ["0", "7"]), ("q:b", "unrestricted", "all", ["7"]))
+    grades = qrels(("q:a", "0", 3, "t"), ("q:a", "3", 3, "t"), ("q:b", "1", 3, "t"))
+    table = per_query(asked, queries(("q:a", True), ("q:b", True)), grades, Truth.of(spans, cut))
+    assert (value(table, "q:a", "parts_found@10"), value(table, "q:a", "all_parts@10")) == (0.5, 0.0)
+    assert value(table, "q:a", "success@5") == 1.0, "one hit counts, and does not answer"
+    assert value(table, "q:a", "span_recall@5") == 0.5
+    assert value(table, "q:b", "span_recall@5") == 0.0, "a query without spans here found nothing of them"
+    assert set(figures(table, ABOUT)["metric"]) == set(FIGURES)
+
+
+def test_a_chunk_that_nobody_graded_is_passed_over_by_bpref_alone() -> None:
+    grades = qrels(("a", "1", 3, "t"), ("a", "2", 0, "t"))
+    table = per_query(runs(("a", "unrestricted", "all", ["9", "1", "2"])), queries(("a", True)), grades)
+    assert value(table, "a", "bpref@50") == 1.0
+    assert value(table, "a", "reciprocal_rank@10") == 0.5
+    assert value(table, "a", "judged@10") == pytest.approx(2 / 3)
+
+
+def test_questions_about_what_is_not_indexed_yet_wait() -> None:
+    told = pl.DataFrame(
+        [("q:here", True, ["d1"]), ("q:half", True, ["d1", "d9"]), ("q:other", True, ["d9"]),
+         ("q:nothing", False, ["d9"]), ("q:absent", False, ["d1"]), ("q:nowhere", False, [])],
+        schema={"query_id": pl.String, "answerable": pl.Boolean, "about": pl.List(pl.String)},
+        orient="row",
+    )  # fmt: skip
+    rows = [
+        span("q:here", 0, "d1"), span("q:here", 0, "d9"), span("q:half", 0, "d1"), span("q:half", 1, "d9"),
+        span("q:other", 0, "d9"),
+    ]  # fmt: skip
+    spans = pl.DataFrame(rows, schema=SPAN_SCHEMA, orient="row")
+    asked, waiting = askable(told, spans, {"d1": "t1", "d2": "t2"})
+    assert asked["query_id"].to_list() == ["q:here", "q:absent", "q:nowhere"]
+    assert waiting["query_id"].to_list() == ["q:half", "q:other", "q:nothing"]
