@@ -16,12 +16,13 @@ import typer
 from rich.markup import escape
 
 from zeroth_assets import __version__
-from zeroth_assets.cli_access import acl, claim, db_lint, security
+from zeroth_assets.cli_access import acl, claim, db_lint
 from zeroth_assets.cli_baseline import baseline
 from zeroth_assets.cli_corpus import corpus
 from zeroth_assets.cli_metrics import metrics
 from zeroth_assets.cli_output import Json, database_of, emit, err, out
 from zeroth_assets.cli_query import query
+from zeroth_assets.cli_security import security
 from zeroth_assets.errors import SettingsError, ZerothError
 from zeroth_assets.settings import Settings, load_settings
 

@@ -1,4 +1,4 @@
-"""The command line's `zeroth acl`, `zeroth claim` and `zeroth security`.
+"""The command line's `zeroth acl`, `zeroth claim` and `zeroth db lint`.
 
 What belongs here: arguments, what is printed, and exit codes of the commands about who may see what.
 """
@@ -17,7 +17,6 @@ from zeroth_assets.settings import load_settings
 
 acl = typer.Typer(no_args_is_help=True, help="Who may see which tenants. Changes hold from the next statement on.")
 claim = typer.Typer(no_args_is_help=True, help="The key that signs who asks.")
-security = typer.Typer(no_args_is_help=True, help="Whether anything gets through the boundary.")
 Principal = Annotated[str, typer.Argument(help="Name of the principal, as the caller's verified session carries it.")]
 
 
@@ -109,25 +108,6 @@ def claim_list(as_json: Json = False) -> None:
         return
     for key in keys:
         out.print("  ".join(f"{name} {value}" for name, value in key.items()), highlight=False, soft_wrap=True)
-
-
-@security.command("check")
-def security_check(
-    residual: Annotated[
-        bool, typer.Option("--residual/--no-residual", help="Also measure what PostgreSQL tells every role.")
-    ] = True,
-    as_json: Json = False,
-) -> None:
-    """Try to get through the boundary of this home's database, in every way that is known. Exit code 14 if one did."""
-    from zeroth_assets.security.suite import security_check as check
-
-    report = check(database_of(load_settings()), residual=residual)
-    if as_json:
-        emit(report.to_json())
-    else:
-        out.print(report.to_markdown(), highlight=False, markup=False, soft_wrap=True)
-    if report.exit_code:
-        raise typer.Exit(report.exit_code)
 
 
 def db_lint(as_json: Json = False) -> None:
