@@ -142,9 +142,11 @@ class Loaded:
 def ask_dense(retriever: DenseRetriever, path: Any = None) -> Ask:
     def ask(principal: str, query: Vectors) -> tuple[list[int], str]:
         result = retriever.search(principal, query, K, path=path)
-        return [c.chunk_id for c in result.candidates], str(result.plan).partition(" over ")[0] + (
-            " shared" if "the shared index" in str(result.plan) else ""
-        )
+        plan = str(result.plan)
+        parts = ["scan"] * ("exact over" in plan) + ["hnsw"] * ("hnsw over" in plan)
+        if "the shared index" in plan:
+            parts = ["shared"]
+        return [c.chunk_id for c in result.candidates], " + ".join(parts)
 
     return ask
 

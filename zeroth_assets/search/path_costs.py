@@ -62,7 +62,8 @@ def measure_path_costs(
     0.96 has been taken for 1.
 
     `queries` is float32 (q, dimension), unit norm, of the kind that will be asked. Where no shared index stands, its
-    points are None and a retriever keeps to the partitions.
+    points are None and a retriever keeps to the partitions; so they are below the first number of tenants at which it
+    missed the target.
 
     Raises:
         MeasurementError: no queries, a k that no index can give, or no tenant with rows.
@@ -117,10 +118,15 @@ def measure_path_costs(
                 sizes.append(meter.size(tenant, bounds))
         by_size = PathCosts(**described, sizes=tuple(sizes), widths=())
         order = np.random.default_rng(seed).permutation(len(tenants))
-        for count in counts:
+        # From wide to narrow: where the shared index misses its recall, nothing narrower is trusted to it, and walking it
+        # would only take long.
+        for count in reversed(counts):
             some = [tenants[i] for i in sorted(order[:count])]
             with principal_session(connection, principal, lifetime=_LIFETIME):
-                points.append(meter.width(some, tenants, by_size, shared, bounds))
+                point = meter.width(some, tenants, by_size, shared, bounds)
+            points.insert(0, point)
+            if point.shared_recall is not None and point.shared_recall < target_recall:
+                shared = None
     check_points(sizes, points)
     return PathCosts(**described, sizes=tuple(sizes), widths=tuple(points))
 
