@@ -111,15 +111,16 @@ def measure_path_costs(
         counts = sorted({min(n, len(tenants)) for n in widths if n <= len(tenants)} | {len(tenants)})
         meter = _Meter(connection, target.table, queries, k, target_recall, ladder, repetitions, progress)
         meter.total = len(chosen) + len(counts)
-        sizes, points = [], []
+        sizes: list[SizePoint] = []
+        points: list[WidthPoint] = []
         # A transaction for each: a principal's claim expires.
         for tenant in chosen:
             with principal_session(connection, principal, lifetime=_LIFETIME):
                 sizes.append(meter.size(tenant, bounds))
         by_size = PathCosts(**described, sizes=tuple(sizes), widths=())
         order = np.random.default_rng(seed).permutation(len(tenants))
-        # From wide to narrow: where the shared index misses its recall, nothing narrower is trusted to it, and walking it
-        # would only take long.
+        # From wide to narrow: where the shared index misses its recall, nothing narrower is trusted to it, and walking
+        # it would only take long.
         for count in reversed(counts):
             some = [tenants[i] for i in sorted(order[:count])]
             with principal_session(connection, principal, lifetime=_LIFETIME):
