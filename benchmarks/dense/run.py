@@ -206,11 +206,11 @@ def tables(result: dict[str, Any]) -> str:
         "| tenants | rows | share | partitions ms | shared ms | ef_search | recall@10 |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    lines += [
-        "| {tenants} | {rows:,} | {share:.3f} | {partitions_ms:.2f} | {shared_ms:.2f} | {shared_ef_search} |"
-        " {shared_recall:.3f} |".format(**p)
-        for p in result["widths"]["widths"]
-    ]
+    for point in result["widths"]["widths"]:
+        shared = "| | | |"
+        if point["shared_ms"] is not None:
+            shared = "| {shared_ms:.2f} | {shared_ef_search} | {shared_recall:.3f} |".format(**point)
+        lines.append("| {tenants} | {rows:,} | {share:.3f} | {partitions_ms:.2f} ".format(**point) + shared)
     lines += [
         "",
         f"The shared index is the cheaper from {result['widths']['thresholds']['shared_tenants']} tenants on.",
