@@ -18,6 +18,7 @@ from rich.markup import escape
 from zeroth_assets import __version__
 from zeroth_assets.cli_access import acl, claim, db_lint
 from zeroth_assets.cli_baseline import baseline
+from zeroth_assets.cli_beir import beir
 from zeroth_assets.cli_corpus import corpus
 from zeroth_assets.cli_metrics import metrics
 from zeroth_assets.cli_output import Json, database_of, emit, err, out
@@ -40,6 +41,7 @@ app.add_typer(acl, name="acl")
 app.add_typer(claim, name="claim")
 app.add_typer(security, name="security")
 app.add_typer(baseline, name="baseline")
+app.add_typer(beir, name="beir")
 app.command("query")(query)
 db.command("lint")(db_lint)
 app.add_typer(metrics, name="metrics")

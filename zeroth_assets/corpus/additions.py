@@ -33,8 +33,8 @@ from zeroth_assets.settings import SOURCES
 class Description:
     """What a person says of a document that they add. `licence` and `tenant_attribute` must be given.
 
-    `identifier`: the RFC number, the contract's or text's name, or the filer's CIK or ticker; the first two are read from
-    the location's file name where they are not given. `form` and `period_end` belong to filings.
+    `identifier`: the RFC number, the name of the contract or text, or the filer's CIK or ticker; the first two are read
+    from the location's file name where they are not given. `form` and `period_end` belong to filings.
     """
 
     source: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,13 +54,24 @@ def read_beir(folder: Path, *, name: str, split: str = "test") -> BeirSet:
         GoldenError: a file is missing or a line is not as the format has it (named), an id comes twice or is unknown, a
             grade is out of range, there is no judgment at all.
     """
+    check_name(name)
+    documents = dict(_documents(folder / "corpus.jsonl", name))
+    texts = beir_queries(folder / "queries.jsonl", name)
+    qrels = beir_qrels(folder / "qrels" / f"{split}.tsv", name, texts, documents)
+    queries = query_frame(name, texts, qrels, split="test" if split == "test" else "calibration")
+    return BeirSet(name, documents_to_frame(list(documents.values())), queries, qrels, len(texts) - queries.height)
+
+
+def check_name(name: str) -> None:
+    """Raise GoldenError unless a set can be called so."""
     if not _NAME.fullmatch(name) or name == "q":
         raise GoldenError(
             f"The set cannot be called {name!r}", expected="lower-case letters, digits and '-', but not q"
         )
-    documents = dict(_documents(folder / "corpus.jsonl", name))
-    texts = _queries(folder / "queries.jsonl", name)
-    qrels = _qrels(folder / "qrels" / f"{split}.tsv", name, texts, documents)
+
+
+def query_frame(name: str, texts: Mapping[str, str], qrels: pl.DataFrame, *, split: str) -> pl.DataFrame:
+    """The queries that `qrels` judges, in `model.QUERY_SCHEMA`; `split` is one of `model.SPLITS`."""
     answerable = set(qrels.filter(pl.col("grade") >= BEIR_RELEVANT)["query_id"])
     rows = [
         {
@@ -70,7 +81,7 @@ def read_beir(folder: Path, *, name: str, split: str = "test") -> BeirSet:
             "category": IMPORTED,
             "source": "imported",
             "set": "extended",
-            "split": "test" if split == "test" else "calibration",
+            "split": split,
             "scope": "corpus",
             "answerable": query in answerable,
             "unanswerable_reason": None if query in answerable else "absent_from_corpus",
@@ -81,13 +92,7 @@ def read_beir(folder: Path, *, name: str, split: str = "test") -> BeirSet:
         }
         for query in sorted(set(qrels["query_id"]))
     ]
-    return BeirSet(
-        name,
-        documents_to_frame(list(documents.values())),
-        pl.DataFrame(rows, schema=QUERY_SCHEMA),
-        qrels,
-        len(texts) - len(rows),
-    )
+    return pl.DataFrame(rows, schema=QUERY_SCHEMA)
 
 
 def write_beir(folder: Path, corpus: pl.DataFrame, queries: pl.DataFrame, qrels: Mapping[str, pl.DataFrame]) -> None:
@@ -145,13 +150,16 @@ def _documents(path: Path, name: str) -> Iterator[tuple[str, Document]]:
             )
         seen[document_id] = number
         title = item.get("title") or ""
+        if not isinstance(title, str):
+            raise refusal(path, number, expected="a title that is a text, or none", found=type(title).__name__)
         text = f"{title}{_SEPARATOR}{item['text']}" if title else item["text"]
         text = "".join("\ufffd" if c == "\x00" or "\ud800" <= c <= "\udfff" else c for c in text)
         version = hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()
         yield document_id, Document(document_id, version, name, title, text, parser_version=PARSER_VERSION)
 
 
-def _queries(path: Path, name: str) -> dict[str, str]:
+def beir_queries(path: Path, name: str) -> dict[str, str]:
+    """Query id to text of a `queries.jsonl`. Raises as `read_beir`."""
     texts: dict[str, str] = {}
     for number, line in lines_of(path):
         item = object_at(path, number, line, ("_id", "text"))
@@ -162,7 +170,8 @@ def _queries(path: Path, name: str) -> dict[str, str]:
     return texts
 
 
-def _qrels(path: Path, name: str, queries: Mapping[str, str], documents: Mapping[str, Document]) -> pl.DataFrame:
+def beir_qrels(path: Path, name: str, queries: Container[str], documents: Container[str]) -> pl.DataFrame:
+    """A file of qrels in `metric_tables.QRELS_SCHEMA`, whose ids must be among those given. Raises as `read_beir`."""
     rows: dict[tuple[str, str], int] = {}
     for position, (number, line) in enumerate(lines_of(path)):
         columns = line.split("\t")
@@ -189,6 +198,8 @@ def _qrels(path: Path, name: str, queries: Mapping[str, str], documents: Mapping
 def _word(path: Path, number: int, identifier: str) -> str:
     if not identifier or len(identifier.split()) != 1 or identifier != identifier.strip():
         raise refusal(path, number, expected="an id without white space", found=repr(identifier))
+    if any("\ud800" <= c <= "\udfff" for c in identifier):
+        raise refusal(path, number, expected="an id that UTF-8 can hold", found=repr(identifier))
     return identifier
 
 
