@@ -9,7 +9,7 @@ import polars as pl
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
-from zeroth_assets.defs.golden import golden_frames
+from zeroth_assets.defs.golden import own_frames
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import ArtefactError, MeasurementError
@@ -108,7 +108,7 @@ def abstention_metrics(context: dg.AssetExecutionContext, project: Project) -> A
     """Calibrate on one split, report on the other."""
     store, settings = project.store, project.settings
     recipe = project.planner().recipe("abstention_metrics")
-    queries = golden_frames(store)[0].select("query_id", "category", "answerable")
+    queries = own_frames(store)[0].select("query_id", "category", "answerable")
     qrels = store.read_frame("golden_set")
     ground = Ground(
         corpus_fingerprint=store.require("tenant_assignments").sha256,

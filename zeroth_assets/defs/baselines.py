@@ -23,6 +23,7 @@ from zeroth_assets.evaluation.baselines import (
     read_baseline,
     write_baseline,
 )
+from zeroth_assets.evaluation.document_figures import DOCUMENT_HEADLINE
 from zeroth_assets.evaluation.retrieval_figures import ALL, HEADLINE
 from zeroth_assets.settings import CHUNK_SETS, Settings
 
@@ -138,10 +139,12 @@ def _retrieval_metrics(store: ArtefactStore) -> dict[str, dict[str, float]]:
 
 
 def headline_series(rows: pl.DataFrame, arm: str) -> dict[str, dict[str, float]]:
-    """The values per query of an arm's headline figure, by role."""
-    chosen = rows.filter((pl.col("metric") == HEADLINE) & (pl.col("category") == ALL))
+    """The values per query of an arm's headline figure, by role; that over whole documents apart."""
+    chosen = rows.filter(pl.col("metric").is_in([HEADLINE, DOCUMENT_HEADLINE]) & (pl.col("category") == ALL))
     return {
-        f"{arm}/{row['role']}": dict(zip(row["query_ids"], row["values"], strict=True))
+        f"{arm}/{row['role']}{'' if row['metric'] == HEADLINE else '/documents'}": dict(
+            zip(row["query_ids"], row["values"], strict=True)
+        )
         for row in chosen.iter_rows(named=True)
     }
 

@@ -15,6 +15,7 @@ from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.comparison_report import comparisons_markdown
 from zeroth_assets.evaluation.comparisons import COMPARISON_SCHEMA, compare_arms
+from zeroth_assets.evaluation.document_figures import DOCUMENT_FIGURES, DOCUMENT_HEADLINE, headline_of
 from zeroth_assets.evaluation.retrieval_arms import ROLES
 from zeroth_assets.evaluation.retrieval_family import FIXED, WHOLE, arms_of, family_of
 from zeroth_assets.evaluation.retrieval_figures import FIGURES
@@ -54,7 +55,8 @@ def metric_comparisons(context: dg.AssetExecutionContext, project: Project) -> A
     recipe = project.planner().recipe("metric_comparisons")
     figures = published_figures(store, measured_arms(settings))
     arms = arms_of(figures)
-    family, gone = family_of({arm.name for arm in arms})
+    headline = headline_of(figures)
+    family, gone = family_of({arm.name for arm in arms}, documents=headline == DOCUMENT_HEADLINE)
     groups = dict(golden_frames(store)[0].select("query_id", "group").iter_rows())
     table, withheld = COMPARISON_SCHEMA.to_frame(), None
     if family is None:
@@ -107,12 +109,15 @@ def _shown(figures: pl.DataFrame) -> dict[str, Any]:
     """Every arm in a table and in pictures; what cannot be drawn says why."""
     if figures.is_empty():
         return {"arms": "no figure of any arm"}
+    definitions, present = {**FIGURES, **DOCUMENT_FIGURES}, set(figures["metric"])
     told: dict[str, Any] = {
         "arms": md.markdown_table(table_of_arms(figures)),
-        "definitions": dg.MetadataValue.md("\n".join(f"- `{name}`: {FIGURES[name]}" for name in TABLE_OF_ARMS)),
+        "definitions": dg.MetadataValue.md(
+            "\n".join(f"- `{name}`: {definitions[name]}" for name in TABLE_OF_ARMS if name in present)
+        ),
     }
     pictures: dict[str, Callable[[], bytes]] = {
-        "arms with intervals": partial(plot_forest, figures),
+        "arms with intervals": partial(plot_forest, figures, metric=headline_of(figures)),
         **{
             f"nDCG@10 by category, {role}": partial(plot_by_category, figures, chunk_set=FIXED, role=role)
             for role in ROLES

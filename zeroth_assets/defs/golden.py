@@ -11,7 +11,8 @@ from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.defs.tenants import parsed_texts
 from zeroth_assets.evaluation.golden.build import build_golden_queries
-from zeroth_assets.evaluation.golden.model import QUERY_SCHEMA, SPAN_SCHEMA, GoldenError
+from zeroth_assets.evaluation.golden.imported import ImportedGolden, read_imported
+from zeroth_assets.evaluation.golden.model import IMPORTED, QUERY_SCHEMA, SPAN_SCHEMA, GoldenError
 
 GROUP = "golden"
 _SPAN_FIELDS = [name for name in SPAN_SCHEMA if name != "query_id"]
@@ -25,6 +26,18 @@ def golden_frames(store: ArtefactStore) -> tuple[pl.DataFrame, pl.DataFrame]:
     frame = store.read_frame("golden_queries")
     spans = frame.select("query_id", "spans").explode("spans").drop_nulls("spans").unnest("spans")
     return frame.drop("spans"), spans.select(SPAN_SCHEMA.names())
+
+
+def own_frames(store: ArtefactStore) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """As `golden_frames`, without imported queries: their truth is of whole documents, and no chunk has a grade."""
+    queries, spans = golden_frames(store)
+    return queries.filter(pl.col("category") != IMPORTED), spans
+
+
+def imported_golden(project: Project) -> ImportedGolden | None:
+    """The golden set from elsewhere that goes with the manifest, if there is one."""
+    folder = project.planner().imported_path
+    return None if folder is None else read_imported(folder, project.manifest.records)
 
 
 def _nested(queries: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
@@ -72,6 +85,7 @@ def golden_queries(context: dg.AssetExecutionContext, project: Project) -> Any:
             answerable=settings.golden_answerable,
             unanswerable=settings.golden_unanswerable,
             seed=settings.seed,
+            imported=imported_golden(project),
         )
     except GoldenError as error:
         yield dg.AssetCheckResult(check_name="quotes_resolve", passed=False, metadata={"found": error.what})

@@ -8,11 +8,12 @@ import polars as pl
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.baselines import golden_mark
-from zeroth_assets.defs.golden import GROUP, golden_frames
+from zeroth_assets.defs.golden import GROUP, golden_frames, imported_golden, own_frames
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.evaluation.golden.grades import chunk_qrels, part_grades
+from zeroth_assets.evaluation.golden.imported import DOCUMENTS
 from zeroth_assets.evaluation.golden.judgments import JUDGMENT_SCHEMA, answering_spans, judgments_from_spans
 from zeroth_assets.evaluation.golden.pools import POOL_SCHEMA, SUMMARY_SCHEMA, build_pool, lexical_contributions
 from zeroth_assets.evaluation.golden.splits import document_links
@@ -53,10 +54,21 @@ def span_qrels(queries: pl.DataFrame, spans: pl.DataFrame, chunks: pl.DataFrame)
     return chunk_qrels(part_grades(answering_spans(queries, spans), chunks, allow_absent=True))
 
 
-def _ranked(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Runs by role, as pools take them."""
+def _document_grades(project: Project) -> pl.DataFrame:
+    """What an imported set says of documents, in GRADED_SCHEMA with `document` for the chunk set."""
+    imported = imported_golden(project)
+    if imported is None:
+        return GRADED_SCHEMA.to_frame()
+    known = golden_frames(project.store)[0]
+    by = pl.lit(f"as published with {imported.about.name}").alias("judged_by")
+    graded = imported.qrels.join(known, on="query_id", how="semi").with_columns(by)
+    return _of_set(graded, DOCUMENTS, GRADED_SCHEMA)
+
+
+def _ranked(frame: pl.DataFrame, queries: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Runs of `queries` by role, as pools take them."""
     runs = {}
-    for (role,), part in frame.group_by("role", maintain_order=True):
+    for (role,), part in frame.join(queries, on="query_id", how="semi").group_by("role", maintain_order=True):
         runs[str(role)] = run_of(part)
     return runs
 
@@ -80,7 +92,7 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
     """Unite what the arms found with what is known to answer."""
     planner, store = project.planner(), project.store
     recipe = planner.recipe("judgment_pool")
-    queries, spans = golden_frames(store)
+    queries, spans = own_frames(store)
     published = set(store.partitions("retrieval_runs"))
     progress = progress_of(context)
     members, summaries = [POOLED_SCHEMA.to_frame()], [SUMMARIES_SCHEMA.to_frame()]
@@ -92,7 +104,7 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
             f"{split_arm(arm)[1]}, {role}": run
             for arm in measured_arms(project.settings)
             if arm in published and split_arm(arm)[0] == chunk_set
-            for role, run in _ranked(store.read_frame("retrieval_runs", arm)).items()
+            for role, run in _ranked(store.read_frame("retrieval_runs", arm), queries).items()
         }
         pool = build_pool(
             queries,
@@ -136,7 +148,7 @@ def judgments(context: dg.AssetExecutionContext, project: Project) -> Any:
     """Grade what can be graded without a model."""
     planner, store = project.planner(), project.store
     recipe = planner.recipe("judgments")
-    queries, spans = golden_frames(store)
+    queries, spans = own_frames(store)
     pool = store.read_frame("judgment_pool")
     links = document_links(project.manifest.records, store.read_frame("dedup_report"))
     frames, statements = [GRADED_SCHEMA.to_frame()], {}
@@ -146,7 +158,7 @@ def judgments(context: dg.AssetExecutionContext, project: Project) -> Any:
         graded = judgments_from_spans(queries, span_qrels(queries, spans, chunks), mine, chunks, links)
         statements[chunk_set] = grade_pool(mine, graded).statement
         frames.append(_of_set(graded, chunk_set, GRADED_SCHEMA))
-    frame = pl.concat(frames)
+    frame = pl.concat([*frames, _document_grades(project)])
     sidecar = store.write_frame(
         frame,
         "judgments",
@@ -185,6 +197,7 @@ def golden_set(context: dg.AssetExecutionContext, project: Project) -> Any:
         )
         for chunk_set in CHUNK_SETS
     ]
+    owners.append(planner.assignments.select(pl.lit(DOCUMENTS).alias("chunk_set"), "document_id", "tenant"))
     frame = graded.join(pl.concat(owners), on=["chunk_set", "document_id"], how="left").select(list(QRELS_SCHEMA))
     digest = str(store.require("golden_queries").details["digest"])
     accepted = golden_mark(project.settings)

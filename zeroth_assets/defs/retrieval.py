@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
-from zeroth_assets.defs.golden import golden_frames
+from zeroth_assets.defs.golden import golden_frames, imported_golden
 from zeroth_assets.defs.partitions import all_of, arms, store_key
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.embedding import embed_with_memo
 from zeroth_assets.evaluation.postfilter import PostFilterSearch
 from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RETRIEVERS, RetrieverArm, askable, asks, split_arm
-from zeroth_assets.planning.retrieval_stages import RUN_DEPTH
+from zeroth_assets.planning.retrieval_stages import arm_depth, run_depth
 from zeroth_assets.search.arms import DenseSearch
 from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.dense_route import Path
@@ -134,19 +134,29 @@ def asked_queries(project: Project, *, within: bool) -> pl.DataFrame:
 
 
 def _answers(
-    retriever: Retriever, principal: str, part: pl.DataFrame, *, role: str, limits: pl.DataFrame | None
+    retriever: Retriever,
+    principal: str,
+    part: pl.DataFrame,
+    *,
+    role: str,
+    limits: pl.DataFrame | None,
+    kept: int,
+    never: pl.DataFrame | None,
 ) -> pl.DataFrame:
     """What one principal's queries are answered, in `RUNS_SCHEMA`.
 
-    `limits` (query_id, only, and the chunks document_id of that document) keeps of a ranking what lies in it.
+    `limits` (query_id, only, and the chunks document_id of that document) keeps of a ranking what lies in it;
+    `never` (query_id, document_id) is taken out. `kept` passages are left.
     """
-    k = RUN_DEPTH if limits is None else DEEPEST
+    k = kept if limits is None else DEEPEST
     runs = run_queries(retriever, principal, list(part.select("query_id", "text").iter_rows()), k=k)
     found, told = runs.run, runs.per_query
     if limits is not None:
         found = found.join(limits, on=["query_id", "document_id"], how="semi")
+    if never is not None:
+        found = found.join(never, on=["query_id", "document_id"], how="anti")
     ranked = found.sort("query_id", "score", descending=[False, True])
-    lists = ranked.group_by("query_id", maintain_order=True).agg(pl.col("document_id").head(RUN_DEPTH).alias("ranking"))
+    lists = ranked.group_by("query_id", maintain_order=True).agg(pl.col("document_id").head(kept).alias("ranking"))
     told = told.join(lists, on="query_id", how="left").with_columns(pl.col("ranking").fill_null([]))
     if limits is not None:
         # Counts, shortfalls and scores were the tenant's.
@@ -169,6 +179,19 @@ def _limits(project: Project, chunk_set: str, tenant: str, query_ids: pl.Series)
         queries.select("query_id", pl.col("document_id").alias("only"))
         .join(chunks, left_on="only", right_on="document_id")
         .select("query_id", pl.col("chunk_id").cast(pl.String).alias("document_id"))
+    )
+
+
+def _never(project: Project, chunk_set: str) -> pl.DataFrame | None:
+    """query_id and document_id (a chunk) of what the golden set takes out of rankings, None where that is nothing."""
+    imported = imported_golden(project)
+    if imported is None or imported.never.is_empty():
+        return None
+    tenants = project.planner().tenants_with(f"chunks_{chunk_set}")
+    columns = ["chunk_id", "document_id"]
+    chunks = pl.concat([project.store.read_frame(f"chunks_{chunk_set}", key, columns=columns) for key in tenants])
+    return imported.never.join(chunks, on="document_id").select(
+        "query_id", pl.col("chunk_id").cast(pl.String).alias("document_id")
     )
 
 
@@ -210,7 +233,9 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
     key = store_key(context.partition_key)
     chunk_set, name = split_arm(key)
     arm = RETRIEVERS[name]
-    recipe = project.planner().recipe("retrieval_runs", key)
+    planner = project.planner()
+    recipe = planner.recipe("retrieval_runs", key)
+    never = _never(project, chunk_set)
     preflight(project.database)
     asked = asked_queries(project, within=arm.within)
     encoder = embedded_queries(project, asked["text"].unique().sort().to_list()) if arm.dense else None
@@ -218,13 +243,16 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
     frames: list[pl.DataFrame] = [RUNS_SCHEMA.to_frame()]
     done = 0
     with (
-        open_arm(project, chunk_set, arm, encoder) as retriever,
+        open_arm(project, chunk_set, arm, encoder, depth=arm_depth(planner)) as retriever,
         open_arm(project, chunk_set, arm, encoder, depth=DEEPEST) as deep,
     ):
         for (role, tenant), part in asked.group_by("role", "principal", maintain_order=True):
             name_of, inside = str(tenant), role == NAMED_DOCUMENT
             limits = _limits(project, chunk_set, name_of, part["query_id"]) if inside else None
-            frames.append(_answers(deep if inside else retriever, name_of, part, role=str(role), limits=limits))
+            asking = deep if inside else retriever
+            frames.append(
+                _answers(asking, name_of, part, role=str(role), limits=limits, kept=run_depth(planner), never=never)
+            )
             done += part.height
             progress(done, asked.height)
         config = retriever.config

@@ -14,7 +14,10 @@ from zeroth_assets.defs.partitions import arms, store_key
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.baselines import Regression, Verdict
+from zeroth_assets.evaluation.document_figures import document_figures, headline_of
+from zeroth_assets.evaluation.golden.imported import DOCUMENTS
 from zeroth_assets.evaluation.golden.judgments import answering_spans
+from zeroth_assets.evaluation.golden.model import IMPORTED
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, split_arm
 from zeroth_assets.evaluation.retrieval_figures import (
     ALL,
@@ -86,12 +89,19 @@ def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> An
         resamples=settings.resamples,
     )
     chunks = placed_chunks(store, chunk_set, project.planner().tenants_with(f"bm25_index_{chunk_set}"))
-    truth = Truth.of(answering_spans(queries, spans), chunks)
-    withheld = None
-    try:
-        table = figures(per_query(runs, queries, qrels, truth), about)
-    except MeasurementError as error:
-        table, withheld = FIGURE_SCHEMA.to_frame(), f"{error.what}: {error.found}"
+    own = queries.filter(pl.col("category") != IMPORTED)
+    tables, withheld = [FIGURE_SCHEMA.to_frame()], None
+    if own.height or own.height == queries.height:
+        try:
+            truth = Truth.of(answering_spans(own, spans), chunks)
+            tables.append(figures(per_query(runs, own, qrels, truth), about))
+        except MeasurementError as error:
+            withheld = f"{error.what}: {error.found}"
+    if own.height < queries.height:
+        published = store.read_frame("golden_set").filter(pl.col("chunk_set") == DOCUMENTS)
+        tested = queries.filter(pl.col("split") == SPLIT)
+        tables.append(document_figures(runs, tested, published, chunks, about))
+    table = pl.concat(tables)
     bare = without_interval(table)
     measured = set(table["query_ids"].explode().drop_nulls())
     foreign = len(measured & set(queries.filter(pl.col("split") != SPLIT)["query_id"]))
@@ -138,13 +148,14 @@ def _told(table: pl.DataFrame, key: str, withheld: str | None) -> dict[str, Any]
     told: dict[str, Any] = {"arm": RETRIEVERS[split_arm(key)[1]].describes}
     if withheld is not None:
         return {**told, "withheld": withheld}
-    head = table.filter((pl.col("metric") == HEADLINE) & (pl.col("category") == ALL))
+    headline = headline_of(table)
+    head = table.filter((pl.col("metric") == headline) & (pl.col("category") == ALL))
     for row in head.iter_rows(named=True):
-        told[f"{HEADLINE} {row['role']}"] = row["value"]
+        told[f"{headline} {row['role']}"] = row["value"]
     told["figures"] = md.markdown_table(table.select(SHOWN))
     told["definitions"] = md.markdown_table(table.select("metric", "definition").unique(maintain_order=True))
     role = table["role"][0]
-    told["forest"] = md.png(plot_forest(table), f"{HEADLINE} of {key}")
+    told["forest"] = md.png(plot_forest(table, metric=headline), f"{headline} of {key}")
     try:
         drawn = plot_by_category(table, chunk_set=split_arm(key)[0], role=role)
         told["by category"] = md.png(drawn, f"{HEADLINE} of {key} by category, {role}")

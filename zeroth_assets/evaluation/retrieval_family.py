@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from zeroth_assets.evaluation.comparisons import Arm, Comparison, Family
+from zeroth_assets.evaluation.document_figures import DOCUMENT_FIGURES, DOCUMENT_HEADLINE
 from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, SINGLE_TENANT, UNRESTRICTED
 from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURES, HEADLINE
 
@@ -77,15 +78,22 @@ WHOLE: Final = Family(
 )
 
 
-def family_of(arms: Collection[str]) -> tuple[Family | None, tuple[Comparison, ...]]:
+def family_of(arms: Collection[str], *, documents: bool = False) -> tuple[Family | None, tuple[Comparison, ...]]:
     """`WHOLE`, narrowed to the arms that were measured, and the comparisons that fall away with the others.
 
     None where no primary comparison is left. What was measured is no choice after the fact: it hangs on the settings.
+    With `documents`, the same pairs in the measures over whole documents, where no chunk is graded.
     """
-    gone = tuple(c for c in (*WHOLE.primary, *WHOLE.exploratory) if c.a not in arms or c.b not in arms)
-    primary = tuple(c for c in WHOLE.primary if c not in gone)
-    exploratory = tuple(c for c in WHOLE.exploratory if c not in gone)
+    named, asked = (_over_documents(part) if documents else part for part in (WHOLE.primary, WHOLE.exploratory))
+    gone = tuple(c for c in (*named, *asked) if c.a not in arms or c.b not in arms)
+    primary = tuple(c for c in named if c not in gone)
+    exploratory = tuple(c for c in asked if c not in gone)
     return (Family(NAME, primary, exploratory) if primary else None), gone
+
+
+def _over_documents(comparisons: Iterable[Comparison]) -> tuple[Comparison, ...]:
+    measures = {HEADLINE: DOCUMENT_HEADLINE, FOUND: "document_success@5", DEEP: "document_recall@100"}
+    return tuple(Comparison(c.a, c.b, measures[c.metric]) for c in comparisons)
 
 
 def arms_of(figures: pl.DataFrame) -> list[Arm]:
@@ -107,7 +115,7 @@ def arms_of(figures: pl.DataFrame) -> list[Arm]:
                 golden_fingerprint=about["golden_fingerprint"],
                 chunk_set=str(chunk_set),
                 role=str(role),
-                definitions=FIGURES,
+                definitions={**FIGURES, **DOCUMENT_FIGURES},
             )
         )
     return arms

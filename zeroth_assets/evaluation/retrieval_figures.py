@@ -138,8 +138,9 @@ def per_query(
     return pl.concat(frames).sort("role", "query_id")
 
 
-def figures(values: pl.DataFrame, about: About) -> pl.DataFrame:
-    """The table of an arm in `FIGURE_SCHEMA`, from `per_query`: by role, for all and by category.
+def figures(values: pl.DataFrame, about: About, definitions: Mapping[str, str] = FIGURES) -> pl.DataFrame:
+    """The table of an arm in `FIGURE_SCHEMA`, from `per_query`: by role, for all and by category. `definitions` are of
+    the measures that `values` may have.
 
     Queries of one group of documents are resampled together where a group has several.
     """
@@ -147,9 +148,9 @@ def figures(values: pl.DataFrame, about: About) -> pl.DataFrame:
     for (role,), part in values.group_by("role", maintain_order=True):
         for category in (ALL, *sorted(part["category"].unique())):
             chosen = part if category == ALL else part.filter(pl.col("category") == category)
-            measures = tuple(FIGURES) if category == ALL else BY_CATEGORY
+            measures = tuple(definitions) if category == ALL else BY_CATEGORY
             there = [metric for metric in measures if metric in part.columns]
-            rows += [_figure(chosen, str(role), category, metric, about) for metric in there]
+            rows += [_figure(chosen, str(role), category, metric, about, definitions[metric]) for metric in there]
     return pl.DataFrame(rows, schema=FIGURE_SCHEMA)
 
 
@@ -159,7 +160,7 @@ def without_interval(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter((bare | (pl.col("low") >= pl.col("high"))) & pl.col("warning").is_null())
 
 
-def _figure(part: pl.DataFrame, role: str, category: str, metric: str, about: About) -> dict[str, Any]:
+def _figure(part: pl.DataFrame, role: str, category: str, metric: str, about: About, definition: str) -> dict[str, Any]:
     values: NDArray[np.float64] = part[metric].to_numpy()
     groups = part["group"]
     clusters = groups.to_list() if groups.n_unique() < part.height else None
@@ -178,7 +179,7 @@ def _figure(part: pl.DataFrame, role: str, category: str, metric: str, about: Ab
         "unreachable": int(part["unreachable"].sum()),
         "method": interval.method,
         "warning": interval.warning,
-        "definition": FIGURES[metric],
+        "definition": definition,
         "corpus_fingerprint": about.corpus_fingerprint,
         "golden_fingerprint": about.golden_fingerprint,
         "seed": about.seed,

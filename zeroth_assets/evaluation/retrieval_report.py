@@ -15,7 +15,10 @@ import polars as pl
 
 from zeroth_assets.artefacts import ArtefactStore, write_atomic
 from zeroth_assets.errors import ArtefactError
+from zeroth_assets.evaluation.document_figures import document_runs
+from zeroth_assets.evaluation.golden.model import IMPORTED
 from zeroth_assets.evaluation.golden.trec import write_qrels, write_run
+from zeroth_assets.evaluation.retrieval_arms import UNRESTRICTED, split_arm
 from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURE_SCHEMA, run_of
 
 Format = Literal["csv", "parquet", "json", "trec"]
@@ -27,6 +30,8 @@ TABLE_OF_ARMS: Final = (
     "reciprocal_rank@10",
     "ndcg_exponential@10",
     "judged@10",
+    "document_ndcg@10",
+    "document_recall@100",
 )
 _PER_QUERY: Final = ["query_ids", "values"]
 _SINGLE: Final = ("metric_comparisons", "abstention_metrics", "latency_metrics", "golden_set")
@@ -102,7 +107,8 @@ def export_trec(store: ArtefactStore, folder: Path, split: str = "test") -> list
     """Write a run per arm and role, and qrels per chunk set, of the queries of one split. Returns the files.
 
     A document is a chunk. The qrels hold what every principal may see together: a single tenant's run is judged by the
-    grades of its own chunks.
+    grades of its own chunks. Imported queries, which judge whole documents, go apart: `document.qrels`, and a run
+    `<arm>.documents.run`.
 
     Raises:
         ArtefactError: nothing was published, or the folder cannot be written.
@@ -110,20 +116,35 @@ def export_trec(store: ArtefactStore, folder: Path, split: str = "test") -> list
     keys = store.partitions("retrieval_runs")
     if not keys or store.sidecar("golden_set") is None:
         raise _nothing()
-    queries = store.read_frame("golden_queries").filter(pl.col("split") == split).select("query_id")
+    queries = store.read_frame("golden_queries").filter(pl.col("split") == split).select("query_id", "category")
+    imported = queries.filter(pl.col("category") == IMPORTED)
     _made(folder)
     files = []
     for (chunk_set,), grades in store.read_frame("golden_set").group_by("chunk_set", maintain_order=True):
         path = folder / f"{chunk_set}.qrels"
         write_qrels(grades.join(queries, on="query_id", how="semi"), path)
         files.append(path)
+    homes = {name: _homes(store, name) for name in {split_arm(key)[0] for key in keys}} if imported.height else {}
     for key in keys:
         runs = store.read_frame("retrieval_runs", key).filter(pl.col("split") == split)
         for (role,), part in runs.group_by("role", maintain_order=True):
-            path = folder / f"{key}.{role}.run"
-            write_run(run_of(part), path, tag=f"{key}.{role}")
-            files.append(path)
+            own = run_of(part.join(imported, on="query_id", how="anti"))
+            whole = part.join(imported, on="query_id", how="semi")
+            if own.height or whole.is_empty():
+                files.append(folder / f"{key}.{role}.run")
+                write_run(own, files[-1], tag=f"{key}.{role}")
+            if whole.height and role == UNRESTRICTED:
+                files.append(folder / f"{key}.documents.run")
+                write_run(document_runs(whole, homes[split_arm(key)[0]]), files[-1], tag=f"{key}.documents")
     return files
+
+
+def _homes(store: ArtefactStore, chunk_set: str) -> pl.DataFrame:
+    """The document of every chunk that was cut."""
+    name = f"chunks_{chunk_set}"
+    return pl.concat(
+        [store.read_frame(name, key, columns=["chunk_id", "document_id"]) for key in store.partitions(name)]
+    )
 
 
 def _rounded(name: str) -> pl.Expr:

@@ -79,7 +79,7 @@ def _golden_queries(inputs: Inputs, place: Place) -> Made:
     if labels is not None:
         made_of["expert_labels"] = labels
     return Made(
-        made_of,
+        made_of | inputs.imported,
         {
             "answerable": settings.golden_answerable,
             "unanswerable": settings.golden_unanswerable,

@@ -21,6 +21,7 @@ from zeroth_assets.corpus.tenants import default_floor
 from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import TenantError
 from zeroth_assets.evaluation.golden.cuad_label_files import find_label_file
+from zeroth_assets.evaluation.golden.imported import find_imported, imported_digest
 from zeroth_assets.provenance import documents_digest
 from zeroth_assets.settings import SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
@@ -103,6 +104,16 @@ class Inputs:
         """sha256 of the expert labels, None where there are none."""
         path = self.labels_path
         return None if path is None else _file_digest(path, path.stat().st_mtime_ns)
+
+    @cached_property
+    def imported_path(self) -> Path | None:
+        """The folder of a golden set from elsewhere that goes with the manifest, or None."""
+        return find_imported(self.settings.manifest_path)
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """The golden set from elsewhere as an input, if there is one."""
+        return {} if self.imported_path is None else {"imported_golden": imported_digest(self.imported_path)}
 
     def tokenizer(self) -> dict[str, Any]:
         """What cuts text into tokens."""

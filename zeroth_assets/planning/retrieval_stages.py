@@ -14,6 +14,19 @@ from zeroth_assets.settings import CHUNK_SETS, Settings
 
 RUN_DEPTH = 50
 """Passages kept of each query's ranking: the deepest cut-off of any measure."""
+DOCUMENT_RUN_DEPTH = 300
+"""The same where whole documents are judged, 100 deep: several chunks may be of one document."""
+
+
+def run_depth(inputs: Inputs) -> int:
+    """Passages kept of each query's ranking in this corpus."""
+    return RUN_DEPTH if inputs.imported_path is None else DOCUMENT_RUN_DEPTH
+
+
+def arm_depth(inputs: Inputs) -> int:
+    """Candidates that each arm gives in this corpus."""
+    depth = inputs.settings.retrieval_depth
+    return depth if inputs.imported_path is None else max(depth, DOCUMENT_RUN_DEPTH)
 
 
 def measured_arms(settings: Settings) -> tuple[str, ...]:
@@ -44,11 +57,11 @@ def _retrieval_runs(inputs: Inputs, place: Place) -> Made:
     parameters: dict[str, object] = {
         "stages": list(arm.stages),
         "path": arm.path,
-        "depth": settings.retrieval_depth,
-        "k": RUN_DEPTH,
+        "depth": arm_depth(inputs),
+        "k": run_depth(inputs),
         "reranker": settings.reranker if arm.rerank else "none",
     }
-    return Made(made_of, {**parameters, **(inputs.encoder() if arm.dense else {})})
+    return Made(made_of | inputs.imported, {**parameters, **(inputs.encoder() if arm.dense else {})})
 
 
 def published_arms(inputs: Inputs, stage: str) -> dict[str, str]:
@@ -68,7 +81,7 @@ def _judgment_pool(inputs: Inputs, place: Place) -> Made:
 
 
 def _judgments(inputs: Inputs, place: Place) -> Made:
-    return Made(inputs.versions(("judgment_pool", None), ("golden_queries", None)), {"judge": "none"})
+    return Made(inputs.versions(("judgment_pool", None), ("golden_queries", None)) | inputs.imported, {"judge": "none"})
 
 
 def _golden_set(inputs: Inputs, place: Place) -> Made:

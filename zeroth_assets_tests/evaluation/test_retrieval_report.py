@@ -48,7 +48,9 @@ def store(tmp_path: Path) -> ArtefactStore:
     )
     store.write_frame(grades, "golden_set", **ABOUT)
     store.write_frame(
-        pl.DataFrame({"query_id": ["q:1", "q:2"], "split": ["test", "calibration"]}), "golden_queries", **ABOUT
+        pl.DataFrame({"query_id": ["q:1", "q:2"], "split": ["test", "calibration"], "category": ["single_chunk"] * 2}),
+        "golden_queries",
+        **ABOUT,
     )
     return store
 

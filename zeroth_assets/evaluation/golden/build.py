@@ -6,6 +6,7 @@ checking the result. Nothing is decided here.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from zeroth_assets.evaluation.golden.cuad_labels import read_cuad_labels
 from zeroth_assets.evaluation.golden.cuad_queries import LEFT_OUT_SCHEMA, cuad_queries, phrasings
 from zeroth_assets.evaluation.golden.drafted import drafted_queries
 from zeroth_assets.evaluation.golden.drafted_file import Drafted, read_packaged
+from zeroth_assets.evaluation.golden.imported import ImportedGolden
 from zeroth_assets.evaluation.golden.model import check_queries, check_spans, golden_digest, texts_of
 from zeroth_assets.evaluation.golden.spans import share_with_duplicates
 from zeroth_assets.evaluation.golden.splits import check_splits, document_links, with_groups, with_splits
@@ -52,13 +54,14 @@ def build_golden_queries(
     answerable: int = 500,
     unanswerable: int = 350,
     seed: int = 0,
+    imported: ImportedGolden | None = None,
 ) -> GoldenQueries:
     """Queries and truth for a corpus.
 
     `documents` has document_id, version and text of all sources; `records` are the manifest's; `tenants` has
     document_id, tenant and raw_tenant; `pairs` is the dedup report's frame; `labels` is the file of expert labels
     (`cuad_label_files.find_label_file`), or None; `drafted` are the packaged ones unless given. `answerable` and
-    `unanswerable` count questions from labels.
+    `unanswerable` count questions from labels. `imported` queries keep the split that they were published with.
 
     Raises:
         GoldenError: whatever breaks a rule of labels, drafted queries, spans or splits.
@@ -82,9 +85,18 @@ def build_golden_queries(
     spans = share_with_duplicates(spans, scoped, texts, pairs)
     queries = with_groups(queries, spans, document_links(records, pairs))
     queries = with_core(with_splits(queries, seed=seed), seed=seed)
+    if imported is not None:
+        queries = pl.concat([queries, imported.queries])
+        about = imported.about.name
+        notes.append(
+            f"{imported.queries.height} queries are as published with {about}: whole documents are their truth"
+        )
     check_splits(queries)
     queries = check_queries(queries)
     spans = check_spans(spans, queries, texts)
+    digest = golden_digest(queries, spans)
+    if imported is not None:
+        digest = hashlib.sha256(f"{digest} {imported.digest}".encode()).hexdigest()
     unverified = queries.filter(pl.col("source") == "drafted").height
     if unverified:
         notes.append(f"{unverified} queries were drafted and not verified by a human")
@@ -93,6 +105,6 @@ def build_golden_queries(
         spans,
         left_out.select(LEFT_OUT_SCHEMA.names()),
         composition(queries, spans),
-        golden_digest(queries, spans),
+        digest,
         tuple(notes),
     )
