@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 metrics = typer.Typer(help="Print and export the figures: recall of the index, retrieval, abstention, latency.")
 ChunkSet = Annotated[str | None, typer.Option("--chunk-set", help="One chunk set; default: all.")]
-Role = Annotated[str | None, typer.Option("--role", help="unrestricted or single_tenant; default: both.")]
+_LEFT_OUT = ("success@10",)  # a terminal is no wider; JSON and files have it
+Role = Annotated[
+    str | None, typer.Option("--role", help="unrestricted, single_tenant or named_document; default: all.")
+]
 
 
 @metrics.callback(invoke_without_command=True)
@@ -69,8 +72,12 @@ def retrieval(
     if as_json:
         emit(figures.drop("query_ids", "values").to_dicts())
         return
-    for (name,), rows in table_of_arms(figures, category).group_by("role", maintain_order=True):
-        _print(f"{name}, category {category}: value [95 % interval]", rows.drop("role"))
+    table = table_of_arms(figures, category)
+    for (name, chunks), rows in table.group_by("role", "chunk_set", maintain_order=True):
+        shown = rows.drop("role", "chunk_set", *(column for column in _LEFT_OUT if column in rows.columns))
+        if "judged@10" in shown.columns:
+            shown = shown.with_columns(shown["judged@10"].str.split(" ").list.first())
+        _print(f"{name}, {chunks}, category {category}: value [95 % interval]", shown)
 
 
 @metrics.command("comparisons")
