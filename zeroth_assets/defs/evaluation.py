@@ -37,6 +37,10 @@ SHOWN = ["ef_search", "recall", "recall_low", "recall_high", "rows_min", "short_
 SHOWN += ["latency_p50_ms", "latency_p95_ms", "plan_node", "trivial"]
 
 
+SAMPLES_KEPT = 256
+_sampled: dict[tuple[str, tuple[object, ...]], tuple[pl.DataFrame, NDArray[np.float32]]] = {}
+
+
 def sampled_queries(project: Project, tenant: str) -> tuple[pl.DataFrame, NDArray[np.float32]]:
     """Sentences of the tenant's own documents as queries, and their vectors.
 
@@ -44,11 +48,24 @@ def sampled_queries(project: Project, tenant: str) -> tuple[pl.DataFrame, NDArra
         NoQueriesError: none of them is fit to be a query.
     """
     settings, encoder = project.settings, project.encoder
-    documents = documents_to_frame(tenant_documents(project, tenant))
-    queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
-    # The same sentences are asked of every chunk set and design: after the first time they come from the memo.
-    asked = [encoder.query_prefix + text for text in queries["text"]]
-    return queries, embed_with_memo(asked, encoder, project.memo).vectors
+    stands_on = (
+        settings.state_dir,
+        project.planner().documents_digest(tenant),
+        settings.ann_queries,
+        settings.seed,
+        encoder.fingerprint.digest,
+    )
+    # The same sentences are asked of every chunk set and design, and by the summary once more.
+    found = _sampled.get((tenant, stands_on))
+    if found is None:
+        documents = documents_to_frame(tenant_documents(project, tenant))
+        queries = sample_queries(documents, n=settings.ann_queries, seed=settings.seed, tenant=tenant)
+        asked = [encoder.query_prefix + text for text in queries["text"]]
+        found = queries, embed_with_memo(asked, encoder, project.memo).vectors
+        if len(_sampled) >= SAMPLES_KEPT:
+            _sampled.pop(next(iter(_sampled)))
+        _sampled[tenant, stands_on] = found
+    return found
 
 
 def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
