@@ -75,6 +75,9 @@ class Settings(BaseSettings):
     baselines: Path | None = Field(
         default=None, description="Folder of accepted figures. Default: the package's for its corpora, else the home's."
     )
+    arms: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Comma-separated retrievers that are measured. Default: all that the settings allow."
+    )
     reranker: Literal["none", "late", "cross"] = Field(
         default="none", description="What reorders the shortlist: nothing, the packaged encoder, or a cross-encoder."
     )
@@ -95,9 +98,9 @@ class Settings(BaseSettings):
     seed: int = 20_240_501
     resamples: int = Field(default=1_000, ge=100)
 
-    @field_validator("tenants", mode="before")
+    @field_validator("tenants", "arms", mode="before")
     @classmethod
-    def _split_tenants(cls, value: object) -> object:
+    def _split_at_commas(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value

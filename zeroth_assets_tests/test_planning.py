@@ -15,11 +15,12 @@ from zeroth_assets.corpus.parse import PARSER_VERSION
 from zeroth_assets.corpus.raw import raw_path
 from zeroth_assets.corpus.tenants import ASSIGNMENT_SCHEMA
 from zeroth_assets.embedding import ModelFiles
-from zeroth_assets.errors import ArtefactError, TenantError
+from zeroth_assets.errors import ArtefactError, SettingsError, TenantError
 from zeroth_assets.planning import (
     PHASES,
     Planner,
     all_assets,
+    measured_arms,
     partitioned_by,
     phase_assets,
     split_asset,
@@ -243,3 +244,15 @@ def test_a_partition_for_an_asset_without_any_is_refused(everything: MakePlanner
         everything().recipe("shared_index_fixed_512", "rfc-a")
     with pytest.raises(ArtefactError, match="has partitions"):
         everything().recipe("chunks_fixed_512")
+
+
+def test_the_arms_that_are_measured_can_be_narrowed_and_one_that_there_is_not_is_refused() -> None:
+    assert measured_arms(read_settings(arms="rrf, bm25")) == (
+        "fixed_512.bm25",
+        "fixed_512.rrf",
+        "section_aware.bm25",
+        "section_aware.rrf",
+    )
+    with pytest.raises(SettingsError, match="ZEROTH_RERANKER"):
+        measured_arms(read_settings(arms="rrf_rerank"))
+    assert "fixed_512.rrf_rerank" in measured_arms(read_settings(arms="rrf_rerank", reranker="late"))

@@ -7,6 +7,7 @@ a retriever.
 from __future__ import annotations
 
 from zeroth_assets.artefacts import Sidecar
+from zeroth_assets.errors import SettingsError
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, split_arm
 from zeroth_assets.planning.inputs import Inputs
 from zeroth_assets.planning.model import Made, Place, Stage
@@ -30,13 +31,22 @@ def arm_depth(inputs: Inputs) -> int:
 
 
 def measured_arms(settings: Settings) -> tuple[str, ...]:
-    """The arms that are measured under these settings: without a reranker, those without one."""
-    return tuple(
-        arm_key(chunk_set, name)
-        for chunk_set in CHUNK_SETS
-        for name, arm in RETRIEVERS.items()
-        if not arm.rerank or settings.reranker != "none"
-    )
+    """The arms that are measured under these settings: without a reranker, those without one.
+
+    Raises:
+        SettingsError: a retriever is named that there is not, or none is left.
+    """
+    allowed = [name for name, arm in RETRIEVERS.items() if not arm.rerank or settings.reranker != "none"]
+    unknown = sorted(set(settings.arms) - set(allowed))
+    if unknown:
+        raise SettingsError(
+            f"There is no retriever {', '.join(unknown)} under these settings",
+            expected=", ".join(allowed),
+            found=f"ZEROTH_ARMS={','.join(settings.arms)}",
+            remedy="name some of these; rrf_rerank needs ZEROTH_RERANKER",
+        )
+    names = [name for name in allowed if not settings.arms or name in settings.arms]
+    return tuple(arm_key(chunk_set, name) for chunk_set in CHUNK_SETS for name in names)
 
 
 def indexes_of(inputs: Inputs, chunk_set: str, *, lexical: bool, shared: bool) -> dict[str, str]:
