@@ -154,7 +154,7 @@ def ann_recall_asset(chunk_set: str) -> dg.AssetsDefinition:
         if not honest.ok:
             yield from results
             raise MeasurementError(f"The figures of {name} {tenant} are withheld", found="; ".join(honest.problems))
-        per_query = report.per_query.with_columns(pl.col("query").map_elements(lambda i: queries["query_id"][i]))
+        per_query = report.per_query.with_columns(queries["query_id"].gather(report.per_query["query"]).alias("query"))
         at_headline = per_query.filter(pl.col("ef_search") == HEADLINE_EF_SEARCH)
         regression = against_baseline(
             settings, "ann_recall", f"{chunk_set}/{tenant}", dict(at_headline.select("query", "recall").iter_rows())
