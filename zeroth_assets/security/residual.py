@@ -231,7 +231,7 @@ def _hidden_ids(
 ) -> Iterator[Channel]:
     """Whether the id of a hidden chunk is told from one that nobody has.
 
-    To compare integers is leakproof: the primary key's index is asked before the policy looks at the row.
+    To compare integers is leakproof, so that the primary key's index may be asked before the policy looks at the row.
     """
     for table in tables:
         known = _a_hidden_id(ground, table)
