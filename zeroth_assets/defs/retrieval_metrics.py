@@ -30,6 +30,7 @@ from zeroth_assets.evaluation.retrieval_figures import (
 )
 from zeroth_assets.evaluation.retrieval_plots import plot_by_category, plot_forest
 from zeroth_assets.evaluation.retrieval_spans import Truth
+from zeroth_assets.planning.retrieval_stages import run_depth
 
 SPLIT = "test"
 SHOWN = ["role", "category", "metric", "value", "low", "high", "n", "units", "unreachable", "warning"]
@@ -100,7 +101,7 @@ def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> An
     if own.height < queries.height:
         published = store.read_frame("golden_set").filter(pl.col("chunk_set") == DOCUMENTS)
         tested = queries.filter(pl.col("split") == SPLIT)
-        tables.append(document_figures(runs, tested, published, chunks, about))
+        tables.append(document_figures(runs, tested, published, chunks, about, kept=run_depth(project.planner())))
     table = pl.concat(tables)
     bare = without_interval(table)
     measured = set(table["query_ids"].explode().drop_nulls())

@@ -80,13 +80,14 @@ def document_values(run: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFram
 
 
 def document_figures(
-    runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame, chunks: pl.DataFrame, about: About
+    runs: pl.DataFrame, queries: pl.DataFrame, qrels: pl.DataFrame, chunks: pl.DataFrame, about: About, *, kept: int
 ) -> pl.DataFrame:
     """The table of an arm over documents, in `retrieval_figures.FIGURE_SCHEMA`: of imported queries alone.
 
-    `runs` has query_id, role and ranking; `queries` those of one split. Only what sees everything is asked: published
-    figures are over the whole collection. A ranking that ends before the depth of a measure, though there are more
-    documents, makes the figure a lower bound, and its warning says so. Empty where no query is imported.
+    `runs` has query_id, role, returned and ranking; `queries` those of one split. Only who sees everything is asked:
+    published figures are over the whole collection. A ranking that was cut after `kept` chunks and holds fewer
+    documents than a measure looks at makes the figure a lower bound, and its warning says so. Empty where no query is
+    imported.
 
     Raises:
         MeasurementError: as `document_values` and `document_runs`.
@@ -98,11 +99,12 @@ def document_figures(
         return FIGURE_SCHEMA.to_frame()
     run = document_runs(asked, chunks)
     table = figures(document_values(run, judged, qrels), about, DOCUMENT_FIGURES)
-    ended = run.group_by("query_id").len().filter(pl.col("len") < min(DEPTH, chunks["document_id"].n_unique() - 1))
-    short = judged.height - run["query_id"].n_unique() + ended.height
+    full = asked.filter(pl.col("returned") >= kept)["query_id"]
+    held = run.filter(pl.col("query_id").is_in(full.implode())).group_by("query_id").len()
+    short = held.filter(pl.col("len") < min(DEPTH, chunks["document_id"].n_unique())).height
     if not short:
         return table
-    bound = f"a lower bound: {short} of {judged.height} rankings end before document {DEPTH}"
+    bound = f"a lower bound: {short} of {judged.height} rankings were cut after {kept} chunks, before document {DEPTH}"
     return table.with_columns(
         pl.when(pl.col("metric").str.ends_with(f"@{DEPTH}"))
         .then(pl.concat_str([pl.col("warning"), pl.lit(bound)], separator="; ", ignore_nulls=True))
