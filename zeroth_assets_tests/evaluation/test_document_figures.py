@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import polars as pl
 import pytest
@@ -36,7 +37,12 @@ def runs(**rankings: list[str]) -> pl.DataFrame:
     rows = [(f"q:x/{name[1:]}", "unrestricted", len(found), found) for name, found in rankings.items()]
     rows.append(("q:own", "unrestricted", 1, ["1"]))
     rows.append(("q:x/1", "single_tenant", 1, ["3"]))
-    schema = {"query_id": pl.String, "role": pl.String, "returned": pl.Int64, "ranking": pl.List(pl.String)}
+    schema: dict[str, Any] = {
+        "query_id": pl.String,
+        "role": pl.String,
+        "returned": pl.Int64,
+        "ranking": pl.List(pl.String),
+    }
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
