@@ -96,14 +96,19 @@ def comparisons(as_json: Json = False) -> None:
 @metrics.command("abstention")
 def abstention(chunk_set: ChunkSet = None, role: Role = None, as_json: Json = False) -> None:
     """Print what each arm's threshold does on the test split, the naive count beside the honest one."""
-    frame = _chosen(_store().read_frame("abstention_metrics"), chunk_set, role)
+    store = _store()
+    frame = store.read_frame("abstention_metrics")
+    if frame.height:
+        frame = _chosen(frame, chunk_set, role)
+    rows = frame.filter(frame["category"] == "all")
     if as_json:
         emit(frame.to_dicts())
-        return
-    rows = frame.filter(frame["category"] == "all")
-    _print(
-        "abstention on the test split", rows.select("role", "chunk_set", "arm", "metric", "value", "low", "high", "n")
-    )
+    else:
+        columns = ("role", "chunk_set", "arm", "metric", "value", "low", "high", "n")
+        _print("abstention on the test split", rows.select(columns))
+    told = err if as_json else out
+    for name, reason in store.require("abstention_metrics").details.get("withheld", {}).items():
+        told.print(f"withheld: {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
 
 
 @metrics.command("latency")
