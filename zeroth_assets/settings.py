@@ -7,6 +7,7 @@ module that wants a setting takes it as an argument; only `defs/` and the comman
 from __future__ import annotations
 
 import functools
+import os
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,7 +17,21 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from zeroth_assets.errors import SettingsError
 
-CHUNK_SETS: tuple[str, ...] = ("fixed_512", "section_aware")
+PLAIN_CHUNK_SETS: tuple[str, ...] = ("fixed_512", "section_aware")
+
+
+def chunk_sets_of(context_prefix: str | None) -> tuple[str, ...]:
+    """The chunk sets that the graph is made of, by the value of ZEROTH_CONTEXT_PREFIX.
+
+    >>> chunk_sets_of("1")
+    ('fixed_512', 'section_aware', 'fixed_512_context', 'section_aware_context')
+    """
+    wanted = (context_prefix or "").strip().lower() in ("1", "true", "t", "yes", "y", "on")
+    return (*PLAIN_CHUNK_SETS, *(f"{name}_context" for name in PLAIN_CHUNK_SETS if wanted))
+
+
+# Assets and partitions are declared when modules are imported, so this one setting is read then.
+CHUNK_SETS: tuple[str, ...] = chunk_sets_of(os.environ.get("ZEROTH_CONTEXT_PREFIX"))
 SOURCES: tuple[str, ...] = ("sec", "cuad", "rfc", "text")
 
 
@@ -62,6 +77,10 @@ class Settings(BaseSettings):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: int | None = Field(default=None, ge=1, description="CPU threads of the encoder. Default: all.")
 
+    context_prefix: bool = Field(
+        default=False,
+        description="Also make both chunk sets with title and section path before what is embedded and indexed.",
+    )
     analyser: Literal["compound", "compound-s", "exact"] = Field(
         default="compound", description="What cuts text into terms for BM25; compound-s takes plurals as singulars."
     )
@@ -104,6 +123,11 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("context_prefix", mode="before")
+    @classmethod
+    def _blank_is_no(cls, value: object) -> object:
+        return False if isinstance(value, str) and not value.strip() else value
 
     @field_validator(
         "home",

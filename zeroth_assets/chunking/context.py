@@ -32,6 +32,12 @@ CONTEXT_CHUNK_SCHEMA = pl.Schema(_FIELDS)
 _BETWEEN = "\n"
 
 
+def version_of(chunk_set: str) -> str:
+    """The code's version behind a chunk set, with a prefix or without."""
+    base = CONTEXT_SETS.get(chunk_set)
+    return CHUNKER_VERSION[chunk_set] if base is None else f"{CHUNKER_VERSION[base]}+{CONTEXT_VERSION}"
+
+
 @dataclass(frozen=True, slots=True)
 class ContextChunk:
     """A chunk and the prefix that it is embedded and indexed with.
@@ -139,7 +145,7 @@ def chunk_with_context(
     made: list[ContextChunk] = []
     for key, own in groupby(chunks, key=lambda chunk: (chunk.document_id, chunk.document_version)):
         title, source = titles[key]
-        placed = [_renamed(chunk, chunk_set, base, identity) for chunk in own]
+        placed = [_renamed(chunk, chunk_set, identity) for chunk in own]
         contexts = [context_of(title, chunk.section_path, chunk.text, tokenizer, budget) for chunk in placed]
         fitted, shortened = _fitted(placed, contexts, tokenizer, size)
         made += fitted
@@ -162,6 +168,11 @@ def context_frame(chunks: Sequence[ContextChunk]) -> pl.DataFrame:
     return frame.join(contexts, on="chunk_id", how="left", maintain_order="left").select(list(CONTEXT_CHUNK_SCHEMA))
 
 
+def context_columns(chunk_set: str) -> list[str]:
+    """The columns that a chunk set's frame has beyond `CHUNK_SCHEMA`."""
+    return ["context"] if chunk_set in CONTEXT_SETS else []
+
+
 def indexed_texts(chunks: pl.DataFrame) -> list[str]:
     """What is embedded and indexed for each row: its text, after its `context` where the frame has that column."""
     texts: list[str] = chunks["text"].to_list()
@@ -170,9 +181,9 @@ def indexed_texts(chunks: pl.DataFrame) -> list[str]:
     return [joined(context, text) for context, text in zip(chunks["context"], texts, strict=True)]
 
 
-def _renamed(chunk: Chunk, chunk_set: str, base: str, identity: Mapping[str, object]) -> Chunk:
-    version = f"{CHUNKER_VERSION[base]}+{CONTEXT_VERSION}"
-    digest = chunk_hash(chunk.document_id, chunk.document_version, chunk_set, version, identity, chunk.ordinal)
+def _renamed(chunk: Chunk, chunk_set: str, identity: Mapping[str, object]) -> Chunk:
+    version, ordinal = version_of(chunk_set), chunk.ordinal
+    digest = chunk_hash(chunk.document_id, chunk.document_version, chunk_set, version, identity, ordinal)
     return replace(chunk, chunk_hash=digest, chunk_id=id_of(digest))
 
 

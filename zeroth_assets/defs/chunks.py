@@ -6,6 +6,7 @@ import dagster as dg
 import polars as pl
 
 from zeroth_assets.chunking import CHUNK_SCHEMA, ChunkReport, chunk_documents, chunks_to_frame, measure_chunks
+from zeroth_assets.chunking.context import CONTEXT_CHUNK_SCHEMA, CONTEXT_SETS, chunk_with_context, context_frame
 from zeroth_assets.corpus.model import Document, documents_from_frame
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.partitions import all_of, tenants
@@ -19,6 +20,8 @@ GROUP = "chunks"
 DESCRIPTIONS = {
     "fixed_512": "Windows of 512 tokens, special tokens included, 15 % overlap, cut at word starts.",
     "section_aware": "Chunks of at most 512 tokens that never cross a section boundary.",
+    "fixed_512_context": "Windows that with title and section path before them have at most 512 tokens.",
+    "section_aware_context": "As section_aware, with title and section path before what is embedded and indexed.",
 }
 """What each chunk set is, for the catalogue."""
 
@@ -44,7 +47,9 @@ def chunk_asset(chunk_set: str) -> dg.AssetsDefinition:
         check("offsets_are_exact", "`text[start:end]` of the document is the chunk's text, for every chunk."),
         check("fits_the_encoder", "No chunk is longer than the encoder reads; the cut text is tokenised again."),
     ]
-    if chunk_set == "section_aware":
+    within_sections = CONTEXT_SETS.get(chunk_set, chunk_set) == "section_aware"
+    prefixed = chunk_set in CONTEXT_SETS
+    if within_sections:
         specs.append(check("no_section_crossed", "No chunk crosses a section boundary."))
 
     @dg.asset(
@@ -55,7 +60,7 @@ def chunk_asset(chunk_set: str) -> dg.AssetsDefinition:
         kinds={"parquet"},
         owners=md.OWNERS,
         description=DESCRIPTIONS[chunk_set],
-        metadata={"dagster/column_schema": md.column_schema(CHUNK_SCHEMA)},
+        metadata={"dagster/column_schema": md.column_schema(CONTEXT_CHUNK_SCHEMA if prefixed else CHUNK_SCHEMA)},
         check_specs=specs,
     )
     def chunks(context: dg.AssetExecutionContext, project: Project) -> Any:
@@ -63,21 +68,24 @@ def chunk_asset(chunk_set: str) -> dg.AssetsDefinition:
         recipe = project.planner().recipe(name, tenant)
         documents = tenant_documents(project, tenant)
         tokenizer, size, report = project.tokenizer, project.settings.max_tokens, ChunkReport()
-        made = chunk_documents(
-            documents,
-            chunk_set,
-            tokenizer,
-            size=size,
-            share=OVERLAP_SHARE,
-            report=report,
-            progress=progress_of(context),
-        )
+        how: dict[str, Any] = {
+            "size": size,
+            "share": OVERLAP_SHARE,
+            "report": report,
+            "progress": progress_of(context),
+        }
+        if prefixed:
+            with_context = chunk_with_context(documents, chunk_set, tokenizer, **how)
+            made, frame = [one.chunk for one in with_context], context_frame(with_context)
+        else:
+            made = chunk_documents(documents, chunk_set, tokenizer, **how)
+            frame = chunks_to_frame(made)
         measured = measure_chunks(documents, made, report, size=size, special_tokens=tokenizer.special_tokens)
         wrong = {
             "fits_the_encoder": int(measured["over_size"].sum()),
             "offsets_are_exact": int(measured["not_a_slice"].sum()),
         }
-        if chunk_set == "section_aware":
+        if within_sections:
             wrong["no_section_crossed"] = int(measured["crossing_section"].sum())
         results = [
             dg.AssetCheckResult(check_name=c, passed=n == 0, metadata={"offending": n}) for c, n in wrong.items()
@@ -90,10 +98,12 @@ def chunk_asset(chunk_set: str) -> dg.AssetsDefinition:
                 remedy="report the document; the former chunks stay in force",
             )
         sidecar = project.store.write_frame(
-            chunks_to_frame(made),
+            frame,
             name,
             tenant,
-            **recipe.about(f"The {chunk_set} chunks of tenant {tenant}.", chunk_documents),
+            **recipe.about(
+                f"The {chunk_set} chunks of tenant {tenant}.", chunk_with_context if prefixed else chunk_documents
+            ),
         )
         yield md.result(sidecar, {"documents": len(documents), "measured": md.markdown_table(measured)}, results)
 

@@ -65,6 +65,7 @@ COLUMNS: Mapping[str, str] = {
     "page_first": "Page on which it begins.",
     "page_last": "Page on which it ends.",
     "pages_real": "False where pages were estimated.",
+    "context": "Title and section path that stand before the text where it is embedded and indexed.",
     "section_path": "Headings from the outermost in, joined by ` > `.",
     "token_count": "Tokens that the encoder reads, special tokens included.",
     "vector": "Unit vector; row i belongs to chunk i of the same chunk set and tenant.",

@@ -4,6 +4,7 @@ from typing import Any
 
 import dagster as dg
 
+from zeroth_assets.chunking.context import context_columns, indexed_texts
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.partitions import tenants
 from zeroth_assets.defs.progress import progress_of
@@ -44,9 +45,10 @@ def embedding_asset(chunk_set: str) -> dg.AssetsDefinition:
     def embeddings(context: dg.AssetExecutionContext, project: Project) -> Any:
         tenant = context.partition_key
         recipe = project.planner().recipe(name, tenant)
-        chunks = project.store.read_frame(f"chunks_{chunk_set}", tenant, columns=["text", "token_count"])
+        columns = ["text", "token_count", *context_columns(chunk_set)]
+        chunks = project.store.read_frame(f"chunks_{chunk_set}", tenant, columns=columns)
         encoder = project.encoder
-        report = embed_with_memo(chunks["text"].to_list(), encoder, project.memo, progress=progress_of(context))
+        report = embed_with_memo(indexed_texts(chunks), encoder, project.memo, progress=progress_of(context))
         found = vector_checks(report.vectors, chunks["token_count"], encoder.fingerprint.max_tokens)
         counts = {
             "unit_norm": found.not_unit,

@@ -5,6 +5,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
+from zeroth_assets.chunking.context import context_columns, indexed_texts
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.index import GROUP
 from zeroth_assets.defs.partitions import tenants
@@ -63,11 +64,12 @@ def bm25_index_asset(chunk_set: str) -> dg.AssetsDefinition:
     def bm25_index(context: dg.AssetExecutionContext, project: Project) -> Any:
         tenant = context.partition_key
         recipe = project.planner().recipe(name, tenant)
-        chunks = project.store.read_frame(f"chunks_{chunk_set}", tenant, columns=["chunk_id", "text"])
+        columns = ["chunk_id", "text", *context_columns(chunk_set)]
+        chunks = project.store.read_frame(f"chunks_{chunk_set}", tenant, columns=columns)
         payload = postings_to_bytes(
             build_postings(
                 chunks["chunk_id"].to_numpy(),
-                chunks["text"].to_list(),
+                indexed_texts(chunks),
                 tenant=tenant,
                 chunk_set=chunk_set,
                 analyser=analyser_named(project.settings.analyser),

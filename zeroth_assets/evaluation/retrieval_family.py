@@ -18,6 +18,7 @@ from zeroth_assets.evaluation.comparisons import Arm, Comparison, Family
 from zeroth_assets.evaluation.document_figures import DOCUMENT_FIGURES, DOCUMENT_HEADLINE
 from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, SINGLE_TENANT, UNRESTRICTED
 from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURES, HEADLINE
+from zeroth_assets.settings import CHUNK_SETS
 
 NAME: Final = "arms of retrieval"
 FIXED, AWARE = "fixed_512", "section_aware"
@@ -28,6 +29,10 @@ _ARMS: Final = (("dense_exact", "bm25"), ("rrf", "dense_exact"), ("rrf", "bm25")
 _CUT: Final = ("dense_exact", "bm25")
 _DESIGNS: Final = (("dense_postfilter", "dense_exact"),)
 _LOOKED_AT: Final = (("full_text", "bm25"), ("dense_shared", "dense_exact"), ("dense_hnsw", "dense_exact"))
+
+
+# The prefix on and off, where the chunk sets that have one are made at all.
+_PREFIXED: Final = tuple((f"{base}_context", base) for base in (FIXED, AWARE) if f"{base}_context" in CHUNK_SETS)
 
 
 def arm_name(chunk_set: str, retriever: str, role: str) -> str:
@@ -55,12 +60,21 @@ def _cuts(retrievers: Iterable[str], role: str, metrics: Iterable[str] = (HEADLI
     ]
 
 
+def _prefixes(retrievers: Iterable[str], role: str) -> list[Comparison]:
+    return [
+        Comparison(arm_name(prefixed, name, role), arm_name(base, name, role), HEADLINE)
+        for prefixed, base in _PREFIXED
+        for name in retrievers
+    ]
+
+
 WHOLE: Final = Family(
     NAME,
     primary=(
         *_pairs(_ARMS, FIXED, UNRESTRICTED),
         *_cuts(_CUT, UNRESTRICTED),
         *_pairs(_DESIGNS, FIXED, SINGLE_TENANT),
+        *_prefixes(_CUT, UNRESTRICTED),
     ),
     exploratory=(
         *_pairs((*_ARMS, *_LOOKED_AT), AWARE, UNRESTRICTED),
@@ -74,6 +88,8 @@ WHOLE: Final = Family(
         *_pairs((*_ARMS, ("full_text", "bm25")), FIXED, UNRESTRICTED, (FOUND, DEEP)),
         *_cuts(_CUT, UNRESTRICTED, (FOUND, DEEP)),
         *_pairs(_DESIGNS, FIXED, SINGLE_TENANT, (FOUND, DEEP)),
+        *_prefixes(("rrf",), UNRESTRICTED),
+        *_prefixes((*_CUT, "rrf"), SINGLE_TENANT),
     ),
 )
 

@@ -6,7 +6,7 @@ What belongs here: recipes from chunks to the recall of the tenant's own index, 
 from __future__ import annotations
 
 from zeroth_assets.artefacts import Sidecar
-from zeroth_assets.chunking import CHUNKER_VERSION
+from zeroth_assets.chunking.context import CONTEXT_SETS, CONTEXT_TOKENS, version_of
 from zeroth_assets.planning.inputs import Inputs
 from zeroth_assets.planning.model import Made, Place, Stage
 from zeroth_assets.search.analyser import analyser_named
@@ -18,7 +18,12 @@ OVERLAP_SHARE = 0.15
 
 
 def _chunks(inputs: Inputs, place: Place) -> Made:
-    parameters = {"size": inputs.settings.max_tokens, "overlap": OVERLAP_SHARE, **inputs.tokenizer()}
+    parameters: dict[str, object] = {
+        "size": inputs.settings.max_tokens,
+        "overlap": OVERLAP_SHARE,
+        **inputs.tokenizer(),
+        **({"context": CONTEXT_TOKENS} if place.chunks in CONTEXT_SETS else {}),
+    }
     return Made(inputs.documents(place.key), parameters)
 
 
@@ -63,7 +68,7 @@ def not_regressed(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("chunks", "tenants", lambda place: CHUNKER_VERSION[place.chunks], _chunks, chunk_sets=True),
+    Stage("chunks", "tenants", lambda place: version_of(place.chunks), _chunks, chunk_sets=True),
     Stage("embeddings", "tenants", "1", _embeddings, after=("chunks",), chunk_sets=True),
     Stage("tenant_index", "tenants", "1", _tenant_index, after=("embeddings",), chunk_sets=True, live=_index_is_live),
     Stage("bm25_index", "tenants", "1", _bm25_index, after=("chunks",), chunk_sets=True),

@@ -1,21 +1,29 @@
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zeroth_assets.chunking import CHUNK_SCHEMA, ChunkReport, chunk_documents, measure_chunks
+from zeroth_assets.chunking import CHUNK_SCHEMA, CHUNKER_VERSION, ChunkReport, chunk_documents, measure_chunks
 from zeroth_assets.chunking.context import (
     CONTEXT_CHUNK_SCHEMA,
     CONTEXT_SETS,
     chunk_with_context,
+    context_columns,
     context_frame,
     context_of,
     indexed_texts,
+    version_of,
 )
 from zeroth_assets.corpus.model import Document, Section
 from zeroth_assets.errors import ChunkingError
+from zeroth_assets.settings import PLAIN_CHUNK_SETS, chunk_sets_of
 from zeroth_assets.store.rows import CHUNK_COLUMNS
 from zeroth_assets_tests.chunking.texts_for_tests import document, documents
 from zeroth_assets_tests.chunking.tokenizers_for_tests import ByteTokenizer, CharacterTokenizer, packaged
@@ -132,6 +140,7 @@ def test_the_frame_holds_what_a_chunk_table_takes_and_gives_the_texts_to_index()
     assert set(CHUNK_COLUMNS) <= set(frame.columns)
     assert indexed_texts(frame) == [one.indexed_text for one in made]
     assert indexed_texts(frame.select(list(CHUNK_SCHEMA))) == [one.chunk.text for one in made]
+    assert frame.columns == [*CHUNK_SCHEMA, *context_columns("section_aware_context")]
     assert context_frame([]).equals(pl.DataFrame(schema=CONTEXT_CHUNK_SCHEMA))
 
 
@@ -140,3 +149,52 @@ def test_a_budget_that_leaves_no_room_and_a_set_without_prefix_are_refused() -> 
         chunk_with_context([contract()], "fixed_512_context", packaged(), size=64, budget=62)
     with pytest.raises(ChunkingError, match="has no prefix"):
         chunk_with_context([contract()], "fixed_512", packaged())
+
+
+def test_the_graph_has_the_sets_with_a_prefix_only_where_they_are_asked_for() -> None:
+    assert chunk_sets_of(None) == chunk_sets_of("") == chunk_sets_of("0") == PLAIN_CHUNK_SETS
+    assert chunk_sets_of("true") == (*PLAIN_CHUNK_SETS, *(f"{name}_context" for name in PLAIN_CHUNK_SETS))
+    assert set(chunk_sets_of("1")) - set(PLAIN_CHUNK_SETS) == set(CONTEXT_SETS)
+
+
+def test_the_version_of_a_set_with_a_prefix_changes_with_the_chunker_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = version_of("fixed_512_context")
+    monkeypatch.setitem(CHUNKER_VERSION, "fixed_512", "next")
+    assert version_of("fixed_512_context") != before
+    assert version_of("fixed_512") == "next"
+
+
+_DECLARED = """
+import json
+from zeroth_assets.chunking.context import CONTEXT_CHUNK_SCHEMA
+from zeroth_assets.definitions import defs
+from zeroth_assets.evaluation.retrieval_family import WHOLE
+from zeroth_assets.planning import measured_arms
+from zeroth_assets.settings import read_settings
+specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+columns = specs["chunks_fixed_512_context"].metadata["dagster/column_schema"].columns
+settings = read_settings()
+print(json.dumps({
+    "assets": sorted(specs),
+    "unexplained": [c.name for c in columns if not c.description],
+    "columns": [c.name for c in columns] == list(CONTEXT_CHUNK_SCHEMA),
+    "arms": list(measured_arms(settings)),
+    "asked": [str(c) for c in WHOLE.primary],
+    "setting": settings.context_prefix,
+}))
+"""
+
+
+def test_with_the_setting_the_graph_declares_chunks_indexes_and_arms_with_a_prefix() -> None:
+    environment = {**os.environ, "ZEROTH_CONTEXT_PREFIX": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _DECLARED], env=environment, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    stages = ("chunks", "embeddings", "bm25_index", "tenant_index", "shared_index")
+    assert {f"{stage}_{name}" for stage in stages for name in CONTEXT_SETS} <= set(found["assets"])
+    assert found["unexplained"] == []
+    assert found["columns"]
+    assert found["setting"]
+    assert "fixed_512_context.bm25" in found["arms"]
+    assert any("fixed_512_context bm25" in asked and "against fixed_512 bm25" in asked for asked in found["asked"])
