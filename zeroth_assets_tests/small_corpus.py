@@ -40,6 +40,7 @@ COMMAND_SECONDS = 120
 SETTINGS = {
     "ZEROTH_TENANT_FLOOR": "0",  # the tenants here are far below any floor, and each is to stay its own
     "ZEROTH_ANN_QUERIES": "10",
+    "ZEROTH_ARMS": "dense_exact,dense_postfilter,bm25,rrf",
     "ZEROTH_RESAMPLES": "100",
     "ZEROTH_THREADS": "2",
     "ZEROTH_ENGINE": "torch",
