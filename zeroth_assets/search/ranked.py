@@ -21,7 +21,8 @@ from zeroth_assets.search.trace import RerankTrace, Trace
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What the arms found, fused and read. `passages` are in fused order; `tenants` maps tenant id to key."""
+    """What the arms found, fused and read. `passages` are in fused order; `tenants` maps tenant id to key; `gone` are
+    candidates that could not be read any more."""
 
     query: str
     k: int
@@ -29,6 +30,7 @@ class Ranked:
     passages: list[Passage]
     fused: Mapping[Key, Fused[Key]]
     trace: Trace
+    gone: frozenset[Key] = frozenset()
 
 
 def finish(
@@ -45,7 +47,7 @@ def finish(
         QueryError: the threshold was calibrated on other scores.
     """
     # Where the arms alone say that there is nothing, no model is asked.
-    abstention = _too_few(ranked, config) or _judged(ranked, threshold, _best_dense(ranked.trace), "dense")
+    abstention = _too_few(ranked, config) or _judged(ranked, threshold, _best_dense(ranked), "dense")
     reranked = None
     passages = ranked.passages
     if reranker is not None and abstention is None:
@@ -55,7 +57,7 @@ def finish(
     passages, deferred = _diverse(passages, config)
     passages, standings, moved = _standing(passages, lineage, ranked.k)
     lap("order")
-    best = _best_dense(ranked.trace)
+    best = _best_dense(ranked)
     if reranked is not None and reranked.scores:
         best["reranker"] = max(reranked.scores.values())
     if failed and config.high_risk and reranked is not None:
@@ -111,10 +113,15 @@ def _standing(
     )
 
 
-def _best_dense(trace: Trace) -> dict[str, float]:
-    """The best score of the dense arm, which is the first one's; nothing where it found nothing."""
+def _best_dense(ranked: Ranked) -> dict[str, float]:
+    """The best score of the dense arm; nothing where it found nothing. What is gone is no evidence, so neither is its
+    score."""
     return {
-        stage.stage: stage.candidates[0].score for stage in trace.stages if stage.stage == "dense" and stage.candidates
+        stage.stage: candidate.score
+        for stage in ranked.trace.stages
+        if stage.stage == "dense"
+        for candidate in [next((c for c in stage.candidates if (c.tenant_id, c.chunk_id) not in ranked.gone), None)]
+        if candidate is not None
     }
 
 
@@ -122,6 +129,8 @@ def _too_few(ranked: Ranked, config: RetrieverConfig) -> Abstention | None:
     count = len(ranked.passages)
     if count >= config.min_passages:
         return None
+    if any(s.shortfall is not None and s.shortfall.reason == "no_tenant" for s in ranked.trace.stages):
+        return Abstention("no_tenant", "the principal's grants were revoked while the query ran")
     detail = f"{count} passages where {config.min_passages} are needed to judge"
     return Abstention("insufficient_candidates", detail)
 
@@ -141,8 +150,14 @@ def _judged(
 def _shortfall(ranked: Ranked, found: int) -> Shortfall | None:
     if found >= ranked.k:
         return None
-    missed = [s.shortfall for s in ranked.trace.stages if s.shortfall is not None and not s.shortfall.complete]
-    return Shortfall(ranked.k, found, missed[0].reason if missed else "fewer_rows_than_k")
+    short = [stage.shortfall for stage in ranked.trace.stages]
+    missed = [one.reason for one in short if one is not None and not one.complete]
+    if not missed and any(one is not None and one.reason == "no_tenant" for one in short):
+        missed = ["no_tenant"]
+    elif not missed and ranked.trace.dropped and None in short:
+        # An arm that was full could have given others in place of what was dropped.
+        missed = ["scan_bound_reached"]
+    return Shortfall(ranked.k, found, missed[0] if missed else "fewer_rows_than_k")
 
 
 def _degradations(trace: Trace, reranked: RerankTrace | None, threshold: Threshold | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from psycopg import sql
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.search.sessions import Sessions, permitted
 from zeroth_assets.search.shelf import PostingsShelf, artefact_name
+from zeroth_assets.store.acl import NoTenantError
 from zeroth_assets.store.connect import Database
 
 
@@ -58,18 +59,28 @@ def reconcile(
     """Compare a tenant's rows, read as `zeroth_app` under `principal` (default: the tenant's own), with its postings.
 
     Raises:
+        NoTenantError: the principal may not read the tenant, and so learns nothing of its postings.
+        UnknownPrincipalError: the principal was never granted anything.
         ArtefactError: the postings are damaged.
         DatabaseError: no such chunk set, or the database failed.
     """
-    opened = PostingsShelf(store, chunk_set).open(tenant)
-    posted = np.zeros(0, np.int64) if opened is None else np.asarray(opened.postings.chunk_ids, np.int64)
+    asking = principal or tenant
     with Sessions(db) as sessions:
         target = sessions.chunk_set(chunk_set, dimension)
-        with sessions.session(principal or tenant, f"reconciling {tenant}") as connection:
-            tenant_id = permitted(connection).get(tenant, 0)
+        with sessions.session(asking, f"reconciling {tenant}") as connection:
+            tenant_id = permitted(connection).get(tenant)
+            if tenant_id is None:
+                raise NoTenantError(
+                    f"Principal {asking!r} may not read {tenant}",
+                    expected="a grant of the tenant whose indexes are compared",
+                    found="none",
+                    remedy=f"grant it (`zeroth acl grant {asking} {tenant}`), or ask as somebody who may",
+                )
             rows = connection.execute(
                 sql.SQL("select chunk_id from {} where tenant_id = {}").format(target.table, sql.Literal(tenant_id))
             ).fetchall()
+    opened = PostingsShelf(store, chunk_set).open(tenant)
+    posted = np.zeros(0, np.int64) if opened is None else np.asarray(opened.postings.chunk_ids, np.int64)
     stored = np.array([row[0] for row in rows], dtype=np.int64)
     return Reconciliation(
         tenant=tenant,

@@ -24,6 +24,7 @@ from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.fulltext import FullTextRetriever
 from zeroth_assets.search.fusion import Fused, fuse
 from zeroth_assets.search.lexical import LexicalRetriever
+from zeroth_assets.search.model import StageResult
 from zeroth_assets.search.passages import Key, Passage, read_passages
 from zeroth_assets.search.path_model import PathCosts
 from zeroth_assets.search.query_text import checked_k, checked_query
@@ -133,19 +134,21 @@ class Retriever:
         if found.lexical is not None:
             trace = replace(trace, fingerprints={**fingerprints, "lexical": found.lexical.fingerprint})
         clock.start()
-        rankings = {stage.stage: [(c.tenant_id, c.chunk_id) for c in stage.candidates] for stage in found.stages}
+        stages = tuple(_of_tenants(stage, tenants.values()) for stage in found.stages)
+        rankings = {stage.stage: [(c.tenant_id, c.chunk_id) for c in stage.candidates] for stage in stages}
         fused = fuse(rankings, k=self.config.rrf_k)
         clock.lap("fusion")
-        passages, gone = self._read(principal, fused, k, tenants.values())
+        passages, gone = self._read(principal, fused, k)
         clock.lap("re-read")
-        dropped = {**found.dropped, "gone_when_read": gone} if gone else found.dropped
+        dropped = {**found.dropped, "gone_when_read": len(gone)} if gone else found.dropped
         ranked = Ranked(
             query=query,
             k=k,
             tenants={tenant_id: key for key, tenant_id in tenants.items()},
             passages=passages,
             fused={one.id: one for one in fused},
-            trace=replace(trace, stages=found.stages, fused=tuple(fused), dropped=dropped),
+            gone=gone,
+            trace=replace(trace, stages=stages, fused=tuple(fused), dropped=dropped),
         )
         result = finish(ranked, self.config, self._reranker, self._threshold, self._lineage, clock.lap)
         return replace(result, trace=replace(result.trace, seconds=clock.seconds()))
@@ -188,25 +191,29 @@ class Retriever:
             **({} if self._reranker is None else {"reranker": self._reranker.identity}),
         }
 
-    def _read(
-        self, principal: str, fused: Sequence[Fused[Key]], k: int, admitted: Collection[int]
-    ) -> tuple[list[Passage], int]:
-        """The first of the fused candidates as they can be read now, in order, and how many were gone.
-
-        A tenant that was granted since the query began is none of this query's.
-        """
+    def _read(self, principal: str, fused: Sequence[Fused[Key]], k: int) -> tuple[list[Passage], frozenset[Key]]:
+        """The first of the fused candidates as they can be read now, in order, and those that were gone."""
         shortlist = self._reranker.shortlist if self._reranker is not None else 0
         wanted = max(_SPARE * k, shortlist, self.config.min_passages)
         passages: list[Passage] = []
-        gone = at = 0
+        gone: set[Key] = set()
+        at = 0
         while at < len(fused) and len(passages) < wanted:
-            keys = [one.id for one in fused[at : at + wanted] if one.id[0] in admitted]
+            keys = [one.id for one in fused[at : at + wanted]]
             with self._sessions.session(principal, "reading what was found") as connection:
                 there = read_passages(connection, self._target, keys)
             passages += [there[key] for key in keys if key in there]
-            gone += len(keys) - len(there)
+            gone.update(key for key in keys if key not in there)
             at += wanted
-        return passages, gone
+        return passages, frozenset(gone)
+
+
+def _of_tenants(stage: StageResult, admitted: Collection[int]) -> StageResult:
+    """Without candidates of a tenant that was granted since the query began: it is none of this query's."""
+    if all(candidate.tenant_id in admitted for candidate in stage.candidates):
+        return stage
+    kept = [candidate for candidate in stage.candidates if candidate.tenant_id in admitted]
+    return replace(stage, candidates=tuple(replace(one, rank=rank) for rank, one in enumerate(kept, 1)))
 
 
 def _check_stages(

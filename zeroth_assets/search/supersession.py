@@ -5,13 +5,14 @@ passage never stands before one of its successor, and never stands without being
 related and neither supersedes the other, both stay, each with its date and status.
 
 A successor is named only if a passage of it is among the candidates, which the caller may see: that a document exists
-elsewhere is for its own tenant to know.
+elsewhere is for its own tenant to know. So what a document's own record says of it is always told, and what only the
+successor's record says is told where that one belongs with a document among the candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zeroth_assets.corpus.manifest import ManifestRecord, current_versions
 from zeroth_assets.search.passages import Passage
@@ -41,7 +42,7 @@ class Standing:
     @property
     def marked(self) -> bool:
         """Whether there is anything that a reader must know."""
-        return self.status.superseded or bool(self.read_with)
+        return self.status.superseded or bool(self.superseded_by) or bool(self.read_with)
 
     def describe(self) -> str:
         """A line for people."""
@@ -55,11 +56,15 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Which document replaces which, as the manifest has it. An empty one knows nothing and changes no order."""
+    """Which document replaces which, as the manifest has it. An empty one knows nothing and changes no order.
+
+    `groups` is what puts documents into one tenant, whoever sees one of them sees all of them.
+    """
 
     statuses: Mapping[str, DocumentStatus] = field(default_factory=dict)
     successors: Mapping[str, frozenset[str]] = field(default_factory=dict)
     related: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, records: Iterable[ManifestRecord]) -> Lineage:
@@ -86,7 +91,7 @@ class Lineage:
                 document_id=record.document_id,
                 date=record.date or record.period_end,
                 status=record.status or record.form,
-                superseded=bool(successors.get(record.document_id)),
+                superseded=bool(record.obsoleted_by),
                 updated=bool(record.updated_by),
             )
             for record in records
@@ -95,6 +100,7 @@ class Lineage:
             statuses=statuses,
             successors={document: found for document, found in successors.items() if found},
             related={document: frozenset(others) for document, others in related.items()},
+            groups={record.document_id: (record.source, record.tenant_attribute) for record in records},
         )
 
     def supersedes(self, newer: str, older: str) -> bool:
@@ -119,7 +125,8 @@ def put_successors_first(passages: Sequence[Passage], lineage: Lineage, *, withi
     out a superseded text that does; that one stays, marked.
     """
     visible = {passage.document_id for passage in passages}
-    standings = tuple(_standing(passage.document_id, lineage, visible) for passage in passages)
+    groups = {lineage.groups[document] for document in visible if document in lineage.groups}
+    standings = tuple(_standing(passage.document_id, lineage, visible, groups) for passage in passages)
     count = len(passages) if within is None else min(within, len(passages))
     left: dict[str, int] = {}
     for passage in passages[:count]:
@@ -137,8 +144,10 @@ def put_successors_first(passages: Sequence[Passage], lineage: Lineage, *, withi
     return Ordered((*order, *range(count, len(passages))), standings, moved)
 
 
-def _standing(document: str, lineage: Lineage, visible: set[str]) -> Standing:
+def _standing(document: str, lineage: Lineage, visible: set[str], groups: set[tuple[str, str]]) -> Standing:
     status = lineage.statuses.get(document) or DocumentStatus(document, None, None, False, False)
+    if any(lineage.groups.get(other) in groups for other in lineage.successors.get(document, ())):
+        status = replace(status, superseded=True)
     newer = sorted(other for other in visible if lineage.supersedes(other, document))
     beside = sorted(
         other

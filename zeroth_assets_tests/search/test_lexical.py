@@ -13,7 +13,7 @@ from zeroth_assets.search.lexical import LexicalRetriever
 from zeroth_assets.search.reconcile import reconcile
 from zeroth_assets.search.sessions import Sessions
 from zeroth_assets.search.shelf import artefact_name
-from zeroth_assets.store.acl import UnknownPrincipalError, grant, revoke
+from zeroth_assets.store.acl import NoTenantError, UnknownPrincipalError, grant, revoke
 from zeroth_assets.store.connect import Database
 from zeroth_assets_tests.search.corpus import (
     CHUNK_SET,
@@ -105,6 +105,17 @@ def test_a_chunk_that_only_the_database_has_is_named_by_the_reconciliation(
     assert difference.only_database == tuple(chunks["chunk_id"].tail(1).to_list())
     assert difference.remedy is not None
     assert "bm25_index_fixed_512" in difference.remedy
+
+
+def test_the_reconciliation_tells_nobody_of_a_tenant_that_it_may_not_read(
+    module_database: Database, store: ArtefactStore
+) -> None:
+    grant(module_database, "curious", ["rfc-quic"])
+    with pytest.raises(NoTenantError, match="may not read sec-acme"):
+        reconcile(module_database, store, CHUNK_SET, "sec-acme", principal="curious")
+    with pytest.raises(UnknownPrincipalError):
+        reconcile(module_database, store, CHUNK_SET, "sec-acme", principal="stranger")
+    assert reconcile(module_database, store, CHUNK_SET, "rfc-quic", principal="curious").agrees
 
 
 def test_a_tenant_without_postings_is_counted_and_the_stage_is_degraded(

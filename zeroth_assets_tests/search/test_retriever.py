@@ -372,6 +372,70 @@ def test_what_is_revoked_while_the_query_runs_does_not_leave_it(make: Make, modu
     assert result.trace.dropped == {"gone_when_read": len(stale)}
 
 
+def meanwhile(retriever: Retriever, act: Callable[[], object], *, before: bool) -> None:
+    """Let something happen before the arms search, or after."""
+    search = retriever._arms.search
+
+    def interrupted(*arguments: Any) -> Any:
+        if before:
+            act()
+        found = search(*arguments)
+        if not before:
+            act()
+        return found
+
+    retriever._arms.search = interrupted  # type: ignore[method-assign,assignment]
+
+
+def test_a_score_of_what_was_revoked_meanwhile_decides_nothing(make: Make, module_database: Database) -> None:
+    grant(module_database, "leaving", ["rfc-quic", "cuad-licence"])
+    whole = make().search("leaving", IDLE)
+    retriever = make()
+    meanwhile(retriever, lambda: revoke(module_database, "leaving", ["rfc-quic"]), before=False)
+    left = retriever.search("leaving", IDLE)
+    assert {one.tenant for one in left.passages} == {"cuad-licence"}
+    assert left.best_scores == make().search("leaving", IDLE).best_scores
+    assert left.best_scores["dense"] < whole.best_scores["dense"]
+
+
+def test_a_tenant_that_is_granted_meanwhile_is_none_of_the_query(make: Make, module_database: Database) -> None:
+    grant(module_database, "coming", ["cuad-licence"])
+    before = make().search("coming", IDLE)
+    retriever = make()
+    meanwhile(retriever, lambda: grant(module_database, "coming", ["rfc-quic"]), before=True)
+    result = retriever.search("coming", IDLE)
+    mine = tenant_ids(module_database)["cuad-licence"]
+    assert {c.tenant_id for stage in result.trace.stages for c in stage.candidates} == {mine}
+    assert [c.rank for c in result.trace.stages[0].candidates] == [1, 2, 3]
+    assert result.best_scores == before.best_scores
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_grants_that_all_end_meanwhile_are_no_lack_of_evidence(
+    make: Make, module_database: Database, before: bool
+) -> None:
+    grant(module_database, "ending", ["rfc-quic", "cuad-licence"])
+    retriever = make()
+    meanwhile(retriever, lambda: revoke(module_database, "ending"), before=before)
+    result = retriever.search("ending", IDLE)
+    assert (result.passages, result.best_scores) == ((), {})
+    assert result.abstention is not None
+    assert result.abstention.reason == ("no_tenant" if before else "insufficient_candidates")
+    assert result.shortfall is not None
+    assert result.shortfall.reason == ("no_tenant" if before else "fewer_rows_than_k")
+
+
+def test_a_shortfall_is_not_complete_where_candidates_were_dropped_and_an_arm_was_full(
+    make: Make, module_database: Database, store: ArtefactStore
+) -> None:
+    chunks = chunks_of("rfc-quic", {"rfc:7": [f"idle timeout number {n}" for n in range(6)]})
+    put(module_database, "rfc-behind", chunks)
+    post(store, "rfc-behind", chunks.head(1))
+    result = make(depth=3).search("rfc-behind", "idle timeout number", k=3)
+    assert result.shortfall is not None
+    assert not result.shortfall.complete
+
+
 # The trace ------------------------------------------------------------------------------------------------------------
 
 

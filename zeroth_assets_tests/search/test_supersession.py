@@ -67,6 +67,24 @@ def test_a_superseded_passage_alone_is_marked_and_its_successor_not_named() -> N
     assert standing.describe() == "superseded by a later document (DRAFT STANDARD, 1999-06)"
 
 
+def test_that_a_hidden_tenants_document_claims_to_replace_one_is_not_told() -> None:
+    hidden = record("sec:x", obsoletes=("rfc:1",), tenant_attribute="another")
+    lineage = Lineage.of([record("rfc:1"), record("rfc:2"), hidden])
+    alone = put_successors_first([passage(1, "text", "rfc:1")], lineage).standings[0]
+    assert not alone.marked
+    assert "superseded" not in alone.describe()
+    beside = put_successors_first([passage(1, "text", "rfc:1"), passage(2, "text", "sec:x")], lineage)
+    assert beside.standings[0].marked
+    assert beside.standings[0].superseded_by == ("sec:x",)
+
+
+def test_a_successor_of_the_same_tenant_marks_what_it_replaced_although_it_is_no_candidate() -> None:
+    lineage = Lineage.of([record("rfc:1"), record("rfc:2", obsoletes=("rfc:1",))])
+    standing = put_successors_first([passage(1, "text", "rfc:1")], lineage).standings[0]
+    assert standing.marked
+    assert standing.describe().startswith("superseded by a later document")
+
+
 def test_where_neither_supersedes_the_other_both_stay_with_date_and_status() -> None:
     passages = [passage(1, "text", "rfc:7230"), passage(2, "text", "rfc:8615")]
     found = put_successors_first(passages, LINEAGE)
