@@ -137,7 +137,7 @@ class DenseRetriever:
             choose_route, tenants, k, costs=self._costs, path=path, limits=self._limits, unmeasured=self._unmeasured
         )
         route = choose(shared=True)
-        if route.shared and not dense_sql.shared_stands(connection, self._chunk_set):
+        if route.shared and not dense_sql.shared_stands(connection, self._chunk_set, tenants):
             return choose(shared=False)
         return route
 

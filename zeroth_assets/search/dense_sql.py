@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from zeroth_assets.store.registry import ChunkSet
-from zeroth_assets.store.shared_state import holds_all_that_is_permitted
 
 MAX_EF_SEARCH = 1_000  # pgvector's own limit
 BY_DISTANCE = "Index Scan by distance"
@@ -119,16 +118,23 @@ def may_read_any_tenant(connection: psycopg.Connection[Any]) -> bool:
     return row is not None and bool(row[0])
 
 
-def shared_stands(connection: psycopg.Connection[Any], chunk_set: ChunkSet) -> bool:
-    """Whether the shared table has the live builds of every tenant that the session's principal may read, under a valid
-    HNSW over all of its rows."""
+def shared_stands(connection: psycopg.Connection[Any], chunk_set: ChunkSet, tenants: Sequence[VisibleTenant]) -> bool:
+    """Whether the shared table has the live builds of all these tenants, under a valid HNSW over all of its rows.
+
+    Compared here: joined under two policies, 300 tenants were looked up 300 times each.
+    """
     row = connection.execute(
         "select exists (select from pg_catalog.pg_index x join pg_catalog.pg_class i on i.oid = x.indexrelid"
         " join pg_catalog.pg_am a on a.oid = i.relam where x.indrelid = to_regclass(%s) and a.amname = 'hnsw'"
         " and x.indpred is null and x.indisvalid and x.indisready)",
         (f"zeroth.shared_{chunk_set.chunk_set_id}",),
     ).fetchone()
-    return row is not None and bool(row[0]) and holds_all_that_is_permitted(connection, chunk_set)
+    if row is None or not row[0]:
+        return False
+    parts = connection.execute(
+        "select tenant_id, index_build_id from zeroth.shared_part where chunk_set_id = %s", (chunk_set.chunk_set_id,)
+    ).fetchall()
+    return {(t.tenant_id, t.index_build_id) for t in tenants} <= set(parts)
 
 
 def apply_settings(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:

@@ -106,7 +106,7 @@ def measure_path_costs(
                 "measured_at": measured_at.isoformat(timespec="seconds"),
                 "server": _server(connection),
             }
-            shared = target.shared if dense_sql.shared_stands(connection, target) else None
+            shared = target.shared if dense_sql.shared_stands(connection, target, tenants) else None
         chosen = _spread(tenants, most_sizes)
         counts = sorted({min(n, len(tenants)) for n in widths if n <= len(tenants)} | {len(tenants)})
         meter = _Meter(connection, target.table, queries, k, target_recall, ladder, repetitions, progress)
