@@ -23,6 +23,7 @@ from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import ArtefactError, SettingsError, TenantError
 from zeroth_assets.planning import PHASES, SOURCE_ASSETS, Phase, measured_arms, tenant_assets
 from zeroth_assets.settings import SOURCES
+from zeroth_assets.store.acl import end_left_measurements
 from zeroth_assets.store.migrate import claim_corpus
 from zeroth_assets.store.registry import list_tenants
 from zeroth_assets.store.retire import retire_tenant
@@ -136,6 +137,8 @@ class Runner:
         if applied_digest(database) is not None:
             # Another corpus would retire every tenant that it does not know.
             claim_corpus(database, settings.corpus)
+            if left := end_left_measurements(database):
+                self._watcher.message(f"{left} principals of a measurement that was killed: their grants are ended")
         self._instance = open_instance(settings, database)
         self._outcome.closed_runs = close_orphans(self._instance, settings)
         for run_id in self._outcome.closed_runs:

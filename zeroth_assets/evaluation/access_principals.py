@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.store.acl import forget_principal, grant, revoke
+from zeroth_assets.store.acl import MEASURING, measuring
 from zeroth_assets.store.connect import Database
 
 UNRESTRICTED = "all"
@@ -46,11 +46,13 @@ def wide_principals(rows: Mapping[str, int], *, seed: int) -> tuple[WidePrincipa
     """
     drawn = sorted(rows, key=lambda key: hashlib.sha256(f"{seed}\0{key}".encode()).digest())
     found = [
-        WidePrincipal(f"measure.{count}-tenants", tuple(sorted(drawn[:count]))) for count in _SOME if count < len(rows)
+        WidePrincipal(f"{MEASURING}{count}-tenants", tuple(sorted(drawn[:count])))
+        for count in _SOME
+        if count < len(rows)
     ]
     if len(rows) > 2:
         largest = max(rows, key=lambda key: (rows[key], key))
-        found.append(WidePrincipal("measure.all-but-one", tuple(sorted(set(rows) - {largest}))))
+        found.append(WidePrincipal(f"{MEASURING}all-but-one", tuple(sorted(set(rows) - {largest}))))
     return (*found, WidePrincipal(UNRESTRICTED, tuple(sorted(rows)), standing=True))
 
 
@@ -62,23 +64,8 @@ def granted_for_measurement(db: Database, principals: Sequence[WidePrincipal]) -
         TenantError: a tenant is not registered.
         DatabaseError: the database failed.
     """
-    ours = [principal for principal in principals if not principal.standing]
-    try:
-        for principal in ours:
-            grant(db, principal.name, principal.tenant_keys)
-            # What an earlier measurement, killed, had left to this name.
-            with db.owner() as connection:
-                former = connection.execute(
-                    "select tenant_key from zeroth_acl.grant_ join zeroth.tenant using (tenant_id)"
-                    " where principal = %s and tenant_key <> all (%s)",
-                    (principal.name, list(principal.tenant_keys)),
-                ).fetchall()
-            if former:
-                revoke(db, principal.name, [row[0] for row in former])
+    with measuring(db, {one.name: one.tenant_keys for one in principals if not one.standing}):
         yield
-    finally:
-        for principal in ours:
-            forget_principal(db, principal.name)
 
 
 def spread_queries(of_tenants: Mapping[str, Asked], tenant_keys: Sequence[str], *, n: int, seed: int) -> Asked:

@@ -43,9 +43,10 @@ class Sessions:
         """One transaction in which the policies see `principal`; `doing` says in errors what it was for.
 
         Raises:
-            QueryError: the principal is not usable.
+            QueryError: the principal is not usable, or a measurement's.
             DatabaseError: the database failed, here or inside the block.
         """
+        acl.check_person(principal)
         with (
             database_errors(doing),
             self._connections.borrow() as connection,

@@ -6,7 +6,7 @@ every open session that is not under REPEATABLE READ: there, the session's snaps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,10 @@ from zeroth_assets.errors import QueryError, TenantError
 from zeroth_assets.store.claims import ClaimError, check_principal
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.failures import database_errors
+from zeroth_assets.store.locks import locked
+
+MEASURING = "measure."
+_MEASUREMENT_LOCK = "zeroth.measurement"
 
 
 class UnknownPrincipalError(QueryError):
@@ -40,10 +44,80 @@ def grant(db: Database, principal: str, tenant_keys: Iterable[str]) -> int:
     """Let `principal`, who becomes known, read tenants, all of them or none; returns how many grants are new.
 
     Raises:
-        QueryError: the principal is not usable, or no tenant is named.
+        QueryError: the principal is not usable or a measurement's, or no tenant is named.
         TenantError: a tenant is not registered; names every such key.
     """
+    return put_grants(db, check_person(principal), tenant_keys)
+
+
+def check_person(principal: str) -> str:
+    """Return `principal` if it may name somebody who asks.
+
+    Raises:
+        QueryError: it is not usable, or has the form of a measurement's, whose grants come and go with measurements.
+    """
     check_principal(principal)
+    if principal.startswith(MEASURING):
+        raise QueryError(
+            f"Principal {principal!r} cannot be somebody",
+            expected=f"a name that does not begin with {MEASURING}: those are made by measurements, and end with them",
+            remedy="choose another name",
+        )
+    return principal
+
+
+@contextmanager
+def measuring(db: Database, grants: Mapping[str, Iterable[str]], *, wait_seconds: float = 7_200.0) -> Iterator[None]:
+    """Have just these tenants granted to these principals (`measure.*`) for the block; afterwards they are unknown.
+
+    One at a time: another measurement of this database is waited for. What one left that was killed ends first.
+
+    Raises:
+        TenantError: a tenant is not registered.
+        DatabaseError: the database failed, or another measurement takes longer than `wait_seconds`.
+    """
+    odd = [name for name in grants if not name.startswith(MEASURING)]
+    if odd:
+        raise QueryError("That is nobody's name in a measurement", expected=f"{MEASURING}...", found=", ".join(odd))
+    with (
+        database_errors("measuring under grants of its own"),
+        db.owner() as holding,
+        locked(holding, alone=(_MEASUREMENT_LOCK,), wait_seconds=wait_seconds),
+    ):
+        try:
+            _forget_measurements(db)
+            for name, tenant_keys in grants.items():
+                put_grants(db, check_principal(name), tenant_keys)
+            yield
+        finally:
+            _forget_measurements(db)
+
+
+def end_left_measurements(db: Database) -> int:
+    """Revoke what a measurement that was killed left granted; returns how many principals that ended.
+
+    One that goes on is left alone.
+    """
+    with database_errors("ending the grants of former measurements"), db.owner() as connection:
+        row = connection.execute("select to_regclass('zeroth_acl.principal') is not null").fetchone()
+        if row is None or not row[0]:
+            return 0  # a schema older than known principals
+        row = connection.execute(
+            "select pg_try_advisory_lock(hashtextextended(%s, 0))", (_MEASUREMENT_LOCK,)
+        ).fetchone()
+        return _forget_measurements(db) if row is not None and row[0] else 0
+
+
+def _forget_measurements(db: Database) -> int:
+    with database_errors("ending the grants of measurements"), _as_owner(db) as connection:
+        connection.execute("delete from zeroth_acl.grant_ where starts_with(principal, %s)", (MEASURING,))
+        return connection.execute(
+            "delete from zeroth_acl.principal where starts_with(principal, %s)", (MEASURING,)
+        ).rowcount
+
+
+def put_grants(db: Database, principal: str, tenant_keys: Iterable[str]) -> int:
+    """As `grant`, for whatever principal: for measurements, within `measuring`."""
     wanted = sorted(set(tenant_keys))
     if not wanted:
         raise QueryError("No tenant is named", expected="at least one tenant key", remedy="see `list_tenants`")

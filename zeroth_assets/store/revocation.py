@@ -16,7 +16,15 @@ import psycopg
 from psycopg import sql
 
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.store.acl import UnknownPrincipalError, forget_principal, grant, list_grants, revoke
+from zeroth_assets.store.acl import (
+    MEASURING,
+    UnknownPrincipalError,
+    forget_principal,
+    list_grants,
+    measuring,
+    put_grants,
+    revoke,
+)
 from zeroth_assets.store.connect import Database, principal_session
 from zeroth_assets.store.registry import ChunkSet, find_chunk_set
 
@@ -63,7 +71,7 @@ def measure_revocation(
     tenant_key: str,
     *,
     trials: int = 200,
-    principal: str = "revocation-probe",
+    principal: str = f"{MEASURING}revocation",
     one_transaction: bool = True,
     clock: Callable[[], float] = time.perf_counter,
     progress: Callable[[int, int], None] | None = None,
@@ -81,51 +89,52 @@ def measure_revocation(
     """
     if trials < 1:
         raise MeasurementError("Nothing to measure", expected="at least one trial", found=str(trials))
-    if any(known.principal == principal for known in list_grants(db)):
-        raise MeasurementError(
-            f"Principal {principal!r} is somebody's already", expected="a new one", remedy="name another"
-        )
-    to_result, call, statement, stale = [], [], [], 0
-    with db.app() as connection:
-        target = find_chunk_set(connection, chunk_set)
-        connection.rollback()
-        connection.prepare_threshold = 0 if one_transaction else None
-        try:
-            for trial in range(trials):
-                grant(db, principal, [tenant_key])
-                watch = _Watch()
-                reader = threading.Thread(
-                    target=_watch, args=(connection, principal, target, one_transaction, clock, watch)
-                )
-                reader.start()
-                try:
-                    if not watch.seen.wait(_WAIT_SECONDS):
-                        raise watch.failure or _none_seen(tenant_key)
-                    called = clock()
-                    revoke(db, principal, [tenant_key])
-                    returned = clock()
-                    reader.join(_WAIT_SECONDS)
-                finally:
-                    watch.stop.set()
-                    reader.join()
-                if watch.failure is not None:
-                    raise watch.failure
-                *full, last = watch.answers
-                if last[2]:
-                    raise MeasurementError(
-                        f"The revocation of {tenant_key} did not reach an open session",
-                        expected="no row",
-                        found=f"rows {_WAIT_SECONDS:.0f} s later",
+    with measuring(db, {}):
+        if any(known.principal == principal for known in list_grants(db)):
+            raise MeasurementError(
+                f"Principal {principal!r} is somebody's already", expected="a new one", remedy="name another"
+            )
+        to_result, call, statement, stale = [], [], [], 0
+        with db.app() as connection:
+            target = find_chunk_set(connection, chunk_set)
+            connection.rollback()
+            connection.prepare_threshold = 0 if one_transaction else None
+            try:
+                for trial in range(trials):
+                    put_grants(db, principal, [tenant_key])
+                    watch = _Watch()
+                    reader = threading.Thread(
+                        target=_watch, args=(connection, principal, target, one_transaction, clock, watch)
                     )
-                to_result.append(1000 * (last[1] - called))
-                call.append(1000 * (returned - called))
-                statement.append(1000 * statistics.median(ended - begun for begun, ended, _ in full))
-                stale += sum(begun > returned for begun, _, _ in full)
-                if progress is not None:
-                    progress(trial + 1, trials)
-        finally:
-            with contextlib.suppress(UnknownPrincipalError):
-                forget_principal(db, principal)
+                    reader.start()
+                    try:
+                        if not watch.seen.wait(_WAIT_SECONDS):
+                            raise watch.failure or _none_seen(tenant_key)
+                        called = clock()
+                        revoke(db, principal, [tenant_key])
+                        returned = clock()
+                        reader.join(_WAIT_SECONDS)
+                    finally:
+                        watch.stop.set()
+                        reader.join()
+                    if watch.failure is not None:
+                        raise watch.failure
+                    *full, last = watch.answers
+                    if last[2]:
+                        raise MeasurementError(
+                            f"The revocation of {tenant_key} did not reach an open session",
+                            expected="no row",
+                            found=f"rows {_WAIT_SECONDS:.0f} s later",
+                        )
+                    to_result.append(1000 * (last[1] - called))
+                    call.append(1000 * (returned - called))
+                    statement.append(1000 * statistics.median(ended - begun for begun, ended, _ in full))
+                    stale += sum(begun > returned for begun, _, _ in full)
+                    if progress is not None:
+                        progress(trial + 1, trials)
+            finally:
+                with contextlib.suppress(UnknownPrincipalError):
+                    forget_principal(db, principal)
     return RevocationReport(tuple(to_result), tuple(call), tuple(statement), stale)
 
 

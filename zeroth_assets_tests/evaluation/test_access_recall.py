@@ -22,7 +22,6 @@ from zeroth_assets.evaluation.access_model import (
 )
 from zeroth_assets.evaluation.access_principals import (
     Asked,
-    WidePrincipal,
     granted_for_measurement,
     spread_queries,
     wide_principals,
@@ -31,7 +30,15 @@ from zeroth_assets.evaluation.access_probe import open_access_probe, read_plan
 from zeroth_assets.evaluation.access_recall import measure_access
 from zeroth_assets.evaluation.exact import exact_top_k
 from zeroth_assets.evaluation.probe import vector_literal
-from zeroth_assets.store.acl import NoTenantError, UnknownPrincipalError, forget_principal, grant, list_grants, revoke
+from zeroth_assets.store.acl import (
+    NoTenantError,
+    UnknownPrincipalError,
+    forget_principal,
+    grant,
+    list_grants,
+    put_grants,
+    revoke,
+)
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.read import read_vectors
 from zeroth_assets.store.registry import ensure_chunk_set, list_tenants
@@ -351,13 +358,11 @@ def test_wide_principals_are_granted_what_they_are_said_to_be_for_as_long_as_it_
     assert [len(p.tenant_keys) for p in chosen] == [3, 7, 8]
     assert "t-1400" not in chosen[1].tenant_keys
     before = list_grants(db)
-    with granted_for_measurement(db, [WidePrincipal("measure.3-tenants", (SMALL,))]):
-        grant(db, "measure.3-tenants", ["t-6"])  # as a killed run would leave it
-        with granted_for_measurement(db, chosen):
-            report = measure(db, "measure.3-tenants", designs=("partition_exact",), ks=(10,))
-            assert report.figures["tenants"].to_list() == [3, 3]
-            assert report.figures["rows"][0] == sum(SIZES[key] for key in chosen[0].tenant_keys)
-        grant(db, "measure.3-tenants", ["t-6"])
+    put_grants(db, "measure.3-tenants", [SMALL, "t-6"])  # as a killed run leaves it
+    with granted_for_measurement(db, chosen):
+        report = measure(db, "measure.3-tenants", designs=("partition_exact",), ks=(10,))
+        assert report.figures["tenants"].to_list() == [3, 3]
+        assert report.figures["rows"][0] == sum(SIZES[key] for key in chosen[0].tenant_keys)
     assert list_grants(db) == before
 
 

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import threading
+
 import psycopg
 import pytest
 
-from zeroth_assets.errors import QueryError, TenantError
+from zeroth_assets.errors import DatabaseError, QueryError, TenantError
+from zeroth_assets.search.sessions import Sessions
 from zeroth_assets.store.acl import (
     NoTenantError,
     UnknownPrincipalError,
+    end_left_measurements,
     forget_principal,
     grant,
     list_grants,
+    measuring,
     permitted,
+    put_grants,
     revoke,
 )
 from zeroth_assets.store.claims import ClaimError
@@ -179,3 +185,68 @@ def test_a_snapshot_keeps_a_grant_no_longer_than_its_transaction(db: Database) -
             assert seen(connection) == ["alpha"]
         with principal_session(connection, "hal"):
             assert seen(connection) == []
+
+
+def test_a_measurements_principals_end_with_it_however_it_ends(db: Database) -> None:
+    before = list_grants(db)
+    with measuring(db, {"measure.two": ["alpha", "beta"]}):
+        assert set(held(db, "measure.two")) == {"alpha", "beta"}
+    assert list_grants(db) == before
+    with pytest.raises(TenantError, match="nowhere"), measuring(db, {"measure.a": ["alpha"], "measure.b": ["nowhere"]}):
+        pass
+    with pytest.raises(RuntimeError), measuring(db, {"measure.a": ["alpha"]}):
+        raise RuntimeError("the measurement failed")
+    assert list_grants(db) == before
+
+
+def test_what_a_killed_measurement_left_ends_at_the_next_start_and_one_that_goes_on_is_left_alone(db: Database) -> None:
+    before = list_grants(db)
+    put_grants(db, "measure.ten", ["alpha", "beta"])
+    assert end_left_measurements(db) == 1
+    assert list_grants(db) == before
+    put_grants(db, "measure.ten", ["alpha", "gamma"])
+    with measuring(db, {"measure.one": ["alpha"]}):
+        assert [one.principal for one in list_grants(db) if one.principal.startswith("measure.")] == ["measure.one"]
+        assert end_left_measurements(db) == 0
+        assert set(held(db, "measure.one")) == {"alpha"}
+    assert list_grants(db) == before
+
+
+def test_two_measurements_wait_for_each_other_and_take_nothing_from_each_other(db: Database) -> None:
+    inside, leave, found = threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        with measuring(db, {"measure.some": ["alpha"]}):
+            inside.set()
+            leave.wait(30)
+            found.append(set(held(db, "measure.some")))
+
+    running = threading.Thread(target=first)
+    running.start()
+    assert inside.wait(30)
+    try:
+        with (
+            pytest.raises(DatabaseError, match="measuring"),
+            measuring(db, {"measure.some": ["beta"]}, wait_seconds=0.05),
+        ):
+            pass
+    finally:
+        leave.set()
+        running.join()
+    assert found == [{"alpha"}]
+    with measuring(db, {"measure.some": ["beta"]}):
+        assert set(held(db, "measure.some")) == {"beta"}
+
+
+def test_nobody_can_be_named_like_a_measurement_or_ask_as_one(db: Database) -> None:
+    with pytest.raises(QueryError, match="cannot be somebody"):
+        grant(db, "measure.all-but-one", ["alpha"])
+    with pytest.raises(QueryError, match="nobody's name"), measuring(db, {"ann": ["alpha"]}):
+        pass
+    with (
+        measuring(db, {"measure.one": ["alpha"]}),
+        Sessions(db) as sessions,
+        pytest.raises(QueryError, match="cannot be somebody"),
+        sessions.session("measure.one", "asking"),
+    ):
+        pass

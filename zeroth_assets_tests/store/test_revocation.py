@@ -33,7 +33,7 @@ def test_a_revocation_reaches_an_open_session_and_no_later_statement_shows_rows(
     assert report.stale == 0
     assert len(report.to_result) == len(report.call) == len(report.statement) == 3
     assert all(0 < value < 60_000 for value in report.to_result)
-    assert "revocation-probe" not in [entry.principal for entry in list_grants(db)]
+    assert "measure.revocation" not in [entry.principal for entry in list_grants(db)]
 
 
 def test_a_session_that_keeps_its_snapshot_is_seen_to_miss_the_revocation(
@@ -58,7 +58,7 @@ def test_a_tenant_without_rows_or_registration_is_refused_and_leaves_no_principa
         loader.execute("select zeroth.register_tenant('empty')")
     with pytest.raises(MeasurementError, match="no row"):
         measure_revocation(db, CHUNK_SET, "empty", trials=1)
-    assert "revocation-probe" not in [entry.principal for entry in list_grants(db)]
+    assert "measure.revocation" not in [entry.principal for entry in list_grants(db)]
 
 
 def test_a_principal_that_is_somebody_is_left_alone(db: Database) -> None:
