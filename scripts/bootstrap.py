@@ -10,11 +10,13 @@ import fcntl
 import hashlib
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
+TOLD_EVERY_SECONDS = 20.0
 
 
 def stamp_of(root: Path) -> str:
@@ -42,16 +44,28 @@ def install(folder: Path) -> None:
         if not python.exists():
             print(f"creating {folder.name}", flush=True)
             venv.create(folder, with_pip=True, symlinks=True, clear=folder.exists())
-        print("installing pinned dependencies (about two minutes and 2.5 GB on a first run)", flush=True)
+        print(
+            "installing pinned dependencies (2.5 GB; two minutes with a fast network and idle processors)", flush=True
+        )
         # CUDA builds of torch are several GB; the index of CPU builds is not assumed, the pin decides.
         command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         command += ["--constraint", str(ROOT / "constraints.txt"), "--editable", f"{ROOT}[dev]"]
-        done = subprocess.run(command, check=False)
-        if done.returncode != 0:
-            sys.exit(f"pip failed with exit code {done.returncode}; its own message stands above")
+        code = wait_for(subprocess.Popen(command))
+        if code != 0:
+            sys.exit(f"pip failed with exit code {code}; its own message stands above")
         temporary = stamp.with_suffix(".part")
         temporary.write_text(wanted)
         temporary.replace(stamp)
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of `process`, telling every while that it still works: pip says nothing for minutes."""
+    started = time.monotonic()
+    while True:
+        try:
+            return process.wait(timeout=TOLD_EVERY_SECONDS)
+        except subprocess.TimeoutExpired:
+            print(f"still installing, {time.monotonic() - started:.0f} s so far", flush=True)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import dagster as dg
 from rich.console import Console
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from zeroth_assets.defs import progress as progress_module
 from zeroth_assets.defs.outcome import Outcome, RunOutcome, Watcher
+from zeroth_assets.defs.progress import LOG_INTERVAL_SECONDS
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.defs.runner import Runner
 from zeroth_assets.errors import RunError, SettingsError
@@ -78,7 +80,9 @@ def quieten() -> None:
 @contextmanager
 def _watching(console: Console, bars: bool) -> Iterator[Watcher]:
     if not bars:
-        yield _lines(console)
+        lines = PlainProgress(console)
+        with progress_module.listening(lines.step):
+            yield replace(_lines(console), started=lines.started)
         return
     columns = (
         SpinnerColumn(),
@@ -104,6 +108,25 @@ def _watching(console: Console, bars: bool) -> Iterator[Watcher]:
 
         with progress_module.listening(step):
             yield Watcher(lambda text: progress.console.print(text, highlight=False), started, ended)
+
+
+class PlainProgress:
+    """Progress without a terminal: a line where nothing was said for a while, so that a log does not look stalled."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._run, self._last = "", clock()
+
+    def started(self, what: str, assets: tuple[str, ...], number: int, of: int) -> None:
+        """A run starts: it gets its own while before a line is printed."""
+        self._run, self._last = f"run {number} of {of}", self._clock()
+
+    def step(self, what: str, done: int, total: int) -> None:
+        """An asset got on."""
+        if self._clock() - self._last >= LOG_INTERVAL_SECONDS:
+            self._last = self._clock()
+            text = f"   {self._run}: {what}, {done} of {total}" if self._run else f"   {what}, {done} of {total}"
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _lines(console: Console) -> Watcher:
