@@ -7,6 +7,7 @@ a person moves it, with a reason. `FIGURES` names what has one.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from zeroth_assets.artefacts import write_atomic
-from zeroth_assets.errors import ArtefactError, SettingsError
+from zeroth_assets.errors import ArtefactError, MeasurementError, SettingsError
 from zeroth_assets.evaluation.intervals import Interval
 from zeroth_assets.evaluation.paired import paired_ci
 
@@ -61,10 +62,12 @@ def read_baseline(folder: Path, figure: str) -> Baseline | None:
     path = _path(folder, figure)
     try:
         content: Any = json.loads(path.read_text("utf-8"))
-        return Baseline(figure, content["reason"], content["accepted_at"], content["series"], content["marks"])
+        series = {str(name): _finite(values) for name, values in content["series"].items()}
+        marks = {str(name): str(mark) for name, mark in content["marks"].items()}
+        return Baseline(figure, str(content["reason"]), str(content["accepted_at"]), series, marks)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(
             f"The baseline {path.name} cannot be read",
             expected="JSON with reason, accepted_at, series and marks",
@@ -78,9 +81,17 @@ def write_baseline(folder: Path, baseline: Baseline) -> Path:
 
     Raises:
         SettingsError: no reason is given, or the folder cannot be written.
+        MeasurementError: a value is no finite number, and nothing could be compared with it.
     """
     if not baseline.reason.strip():
         raise SettingsError("A baseline moves for a reason", expected="a sentence", remedy="--reason TEXT")
+    for name, values in baseline.series.items():
+        try:
+            _finite(values)
+        except (ValueError, TypeError) as error:
+            raise MeasurementError(
+                f"The values of {name} cannot be accepted", expected="a finite number per query", found=str(error)
+            ) from error
     path = _path(folder, baseline.figure)
     lines = [f"  {json.dumps(name)}: {_values(baseline.series[name])}" for name in sorted(baseline.series)]
     head = {"figure": baseline.figure, "reason": baseline.reason, "accepted_at": baseline.accepted_at}
@@ -114,6 +125,9 @@ def compare_with_baseline(
         return Regression("other queries", f"only {len(shared)} of {len(accepted)} queries are the baseline's", 0)
     difference = np.array([now[query] - accepted[query] for query in shared])
     n = len(shared)
+    if lost := int((~np.isfinite(difference)).sum()):
+        # No comparison with NaN is true, so it would pass for a query that is no worse.
+        return Regression("cannot tell", f"{lost} of {n} queries have no value to compare", n)
     if not (difference < 0).any():
         return Regression("holds", f"no query of {n} is worse than in the baseline", n)
     if n < 2:
@@ -125,6 +139,13 @@ def compare_with_baseline(
     if interval.known and interval.low >= -MARGIN:
         return Regression("holds", f"within {MARGIN:g} of the accepted baseline: {size}", n, interval)
     return Regression("cannot tell", f"these queries cannot tell: {size}", n, interval)
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    wrong = [query for query, value in values.items() if type(value) not in (int, float) or not math.isfinite(value)]
+    if wrong:
+        raise ValueError(f"{len(wrong)} of {len(values)} values are no finite numbers, that of {wrong[0]!r} first")
+    return {str(query): float(value) for query, value in values.items()}
 
 
 def _values(values: Mapping[str, float]) -> str:

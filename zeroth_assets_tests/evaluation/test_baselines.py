@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
-from zeroth_assets.errors import ArtefactError, SettingsError
+from zeroth_assets.errors import ArtefactError, MeasurementError, SettingsError
 from zeroth_assets.evaluation.baselines import Baseline, compare_with_baseline, read_baseline, write_baseline
 
 AT = "2026-01-02T03:04:05+00:00"
@@ -41,7 +42,25 @@ def test_a_figure_that_there_is_not_has_no_baseline(tmp_path: Path) -> None:
         read_baseline(tmp_path, "speed")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"reason": "r"}', "{"])
+WHOLE = '{"reason": "r", "accepted_at": "now", "marks": %s, "series": %s}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"reason": "r"}',
+        "{",
+        "[" * 100_000,
+        WHOLE % ("[]", "{}"),
+        WHOLE % ("{}", '["a"]'),
+        WHOLE % ("{}", '{"a": ["q"]}'),
+        WHOLE % ("{}", '{"a": {"q": "high"}}'),
+        WHOLE % ("{}", '{"a": {"q": null}}'),
+        WHOLE % ("{}", '{"a": {"q": NaN}}'),
+    ],
+)
 def test_a_file_that_is_no_baseline_is_refused_by_name(tmp_path: Path, content: str) -> None:
     (tmp_path / "ann_recall.json").write_text(content)
     with pytest.raises(ArtefactError, match=r"ann_recall\.json cannot be read"):
@@ -51,6 +70,17 @@ def test_a_file_that_is_no_baseline_is_refused_by_name(tmp_path: Path, content: 
 def test_equal_values_hold_although_their_interval_is_wide() -> None:
     same = values(*[1.0] * 10)
     assert compare_with_baseline(same, same, seed=1).verdict == "holds"
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+def test_a_value_that_is_no_number_never_holds(lost: float, tmp_path: Path) -> None:
+    accepted = values(*[1.0] * 20)
+    found = compare_with_baseline(values(*[lost] * 19, 1.0), accepted, seed=1)
+    assert (found.verdict, found.n) == ("cannot tell", 20)
+    assert "19 of 20 queries have no value" in found.wording
+    with pytest.raises(MeasurementError, match="cannot be accepted"):
+        write_baseline(tmp_path, Baseline("ann_recall", "why", "now", {"a": values(lost)}, {}))
+    assert read_baseline(tmp_path, "ann_recall") is None
 
 
 def test_a_clear_fall_is_a_regression_with_its_interval() -> None:

@@ -6,6 +6,7 @@ What belongs here: reading and refusing. Resolving quotes in texts is `drafted`'
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -25,7 +26,14 @@ _REQUIRED = {
     "drafted_on": str,
     "verified": str,
 }
-_OPTIONAL = {"asker", "note", "about", "lexical_overlap", "unanswerable_reason", "elsewhere"}
+_OPTIONAL: Mapping[str, tuple[type, ...]] = {
+    "asker": (str,),
+    "note": (str,),
+    "about": (list,),
+    "lexical_overlap": (int, float),
+    "unanswerable_reason": (str,),
+    "elsewhere": (list,),
+}
 _PARTS = {"single_chunk": (1, 1), "multi_chunk": (2, 4), "cross_document": (1, 8), "unanswerable": (0, 0)}
 
 
@@ -99,12 +107,14 @@ def _parsed(line: str, number: int, file: str) -> Drafted:
     where = f"{file} line {number}"
     try:
         item: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise GoldenError(f"{where} is not JSON", expected="one JSON object a line", found=str(error)) from error
     if not isinstance(item, dict):
         raise GoldenError(f"{where} is no JSON object", expected="one JSON object a line", found=type(item).__name__)
     wrong = [key for key, kind in _REQUIRED.items() if not isinstance(item.get(key), kind)]
-    unknown = sorted(set(item) - set(_REQUIRED) - _OPTIONAL)
+    wrong += [key for key in ("id", "text") if isinstance(item.get(key), str) and not _holdable(item[key])]
+    wrong += [key for key, kinds in _OPTIONAL.items() if not isinstance(item.get(key), (*kinds, type(None)))]
+    unknown = sorted(set(item) - set(_REQUIRED) - set(_OPTIONAL))
     if wrong or unknown:
         raise GoldenError(
             f"{where} has missing, mistyped or unknown fields",
@@ -139,6 +149,11 @@ def _parsed(line: str, number: int, file: str) -> Drafted:
     )
     _check_shape(drafted)
     return drafted
+
+
+def _holdable(text: str) -> bool:
+    """Whether there is anything in it, and UTF-8 can hold it."""
+    return bool(text.strip()) and not re.search("[\ud800-\udfff]", text)
 
 
 def _parts(listed: Any) -> Parts:

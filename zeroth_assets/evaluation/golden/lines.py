@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from zeroth_assets.evaluation.golden.model import GoldenError
 from zeroth_assets.evaluation.metrics import MAX_GRADE
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -41,10 +44,8 @@ def grade_at(path: Path, number: int, raw: str) -> int:
     Raises:
         GoldenError: not a whole number from 0 to 3.
     """
-    try:
-        grade = int(raw)
-    except ValueError:
-        grade = -1
+    # What int() takes besides, such as 0_1 or digits of another script, no other tool reads.
+    grade = int(raw) if _DIGITS.fullmatch(raw) else -1
     if not 0 <= grade <= MAX_GRADE:
         raise refusal(path, number, expected=f"a grade, a whole number from 0 to {MAX_GRADE}", found=repr(raw))
     return grade
@@ -57,7 +58,7 @@ def score_at(path: Path, number: int, raw: str) -> float:
         GoldenError: not a finite number.
     """
     try:
-        score = float(raw)
+        score = math.nan if "_" in raw else float(raw)
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
@@ -73,7 +74,7 @@ def object_at(path: Path, number: int, line: str, fields: tuple[str, ...]) -> di
     """
     try:
         item = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise refusal(path, number, expected="a JSON object", found=str(error)) from error
     if not isinstance(item, dict) or any(not isinstance(item.get(field), str) for field in fields):
         raise refusal(path, number, expected=f"a JSON object with the texts {', '.join(fields)}", found="another value")

@@ -187,13 +187,21 @@ def _text_hash(question: str, passage: str) -> str:
 def _read_key(path: Path) -> list[dict[str, Any]]:
     try:
         entries = json.loads(path.read_text("utf-8"))
-        return [{**entry, "weight": float(entry["weight"])} for entry in entries if entry["item_id"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [_key_entry(entry) for entry in entries]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SheetError(
             "The key of the sheet cannot be read",
             expected="the key.json that was written with the sheet",
             found=type(error).__name__,
         ) from None
+
+
+def _key_entry(entry: Any) -> dict[str, Any]:
+    texts = {name: entry[name] for name in ("item_id", "query_id", "document_id", "text_sha256")}
+    weight, grade = float(entry["weight"]), entry["model_grade"]
+    if not all(isinstance(text, str) and text for text in texts.values()) or grade not in GRADES or not weight > 0:
+        raise ValueError("an entry that was not written so")
+    return {**texts, "model_grade": int(grade), "weight": weight}
 
 
 def _read_rows(path: Path) -> list[tuple[int, dict[str, str]]]:

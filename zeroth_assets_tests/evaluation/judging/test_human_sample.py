@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -182,6 +183,26 @@ def test_a_file_that_is_no_sheet_is_refused(files: SheetFiles, tmp_path: Path) -
         import_sheet(tmp_path / "nothing.csv", files.key)
     with pytest.raises(SheetError, match="key"):
         import_sheet(write(tmp_path / "g.csv", rows), files.csv)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text_sha256": None},
+        {"item_id": ["a"]},
+        {"model_grade": "x"},
+        {"model_grade": 4},
+        {"weight": "nan"},
+    ],
+)
+def test_a_key_with_an_entry_that_was_not_written_so_is_refused(
+    files: SheetFiles, tmp_path: Path, change: dict[str, object]
+) -> None:
+    entries = json.loads(files.key.read_text("utf-8"))
+    key = tmp_path / "damaged.json"
+    key.write_text(json.dumps([{**entries[0], **change}, *entries[1:]]), "utf-8")
+    with pytest.raises(SheetError, match="key of the sheet"):
+        import_sheet(write(tmp_path / "g.csv", graded(files, lambda i: i % 4)), key)
 
 
 def test_thirty_threes_and_two_twos_are_withheld_while_the_model_gave_zero_to_nearly_all(tmp_path: Path) -> None:
