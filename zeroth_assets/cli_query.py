@@ -138,7 +138,7 @@ def _show(result: RetrievalResult, explained: dict[str, list[str]], explain: boo
 
     for one in result.passages:
         passage = one.passage
-        pages = "" if passage.page_first is None else f", pages {passage.page_first}-{passage.page_last}"
+        pages = _pages(passage.page_first, passage.page_last)
         estimated = "" if passage.pages_real or not pages else " (estimated)"
         out.print(
             Text(f"{one.rank}. {passage.document_id}", style="bold")
@@ -148,7 +148,7 @@ def _show(result: RetrievalResult, explained: dict[str, list[str]], explain: boo
             out.print(Text(_tame(passage.section_path), style="italic"))
         if one.standing is not None and one.standing.marked:
             out.print(Text(_tame(one.standing.describe()), style="yellow"))
-        shown = " ".join(_tame(passage.text).split())
+        shown = _tame(" ".join(passage.text.split()))  # carriage returns and form feeds are space, not steering
         out.print(Text(shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."))
         for line in explained.get(str(passage.chunk_id), ()):
             out.print(Text(f"   {_tame(line)}", style="dim"))
@@ -161,6 +161,12 @@ def _show(result: RetrievalResult, explained: dict[str, list[str]], explain: boo
         out.print(render_trace(result.trace))
     elif result.degraded:
         out.print(Text(f"degraded: {'; '.join(result.trace.degradations)}", style="yellow"))
+
+
+def _pages(first: int | None, last: int | None) -> str:
+    if first is None:
+        return ""
+    return f", page {first}" if first == last else f", pages {first}-{last}"
 
 
 def _show_analysis(text: str, as_json: bool) -> None:

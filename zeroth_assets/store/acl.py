@@ -204,7 +204,7 @@ def permitted(connection: psycopg.Connection[Any]) -> dict[str, int]:
         f"Principal {principal!r} may read no tenant",
         expected="at least one grant",
         found="none",
-        remedy="grant it one (`zeroth_assets.store.acl.grant`)",
+        remedy="grant it one (`zeroth acl grant`)",
     )
 
 
@@ -241,5 +241,5 @@ def _unknown(principal: str) -> UnknownPrincipalError:
     return UnknownPrincipalError(
         f"Principal {principal[:200]!r} is not known",
         expected="a principal that was granted a tenant",
-        remedy="grant it one (`zeroth_assets.store.acl.grant`), or correct the name",
+        remedy="grant it one (`zeroth acl grant`), or correct the name: `zeroth acl list` shows them",
     )
