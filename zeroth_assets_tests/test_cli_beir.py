@@ -101,13 +101,21 @@ def test_comparisons_and_tables_speak_of_documents_where_no_chunk_is_graded(impo
     assert set(grades.filter(pl.col("document_id") != "tiny:empty")["tenant"]) == {"text-tiny"}
 
 
-def test_a_changed_judgment_makes_figures_anew_and_no_index(imported: Imported) -> None:
+def test_a_changed_judgment_makes_grades_anew_and_neither_indexes_nor_runs(imported: Imported) -> None:
+    from zeroth_assets.defs.resources import Project
+
     qrels = imported.corpus.folder / "out" / "beir" / "qrels" / "test.tsv"
-    qrels.write_text(qrels.read_text("utf-8").replace("5\t14\t2", "5\t14\t1"), "utf-8")
-    stale = imported.corpus.zeroth("materialize", "--asset", "judgments")
-    assert stale.code == 0, stale.err
-    grades = imported.store.read_frame("judgments").filter(query_id="q:tiny/5", document_id="text:tiny:14")
-    assert grades["grade"].to_list() == [1]
+    before = qrels.read_text("utf-8")
+    qrels.write_text(before.replace("5\t14\t2", "5\t14\t1"), "utf-8")
+    with imported.corpus.active():
+        planner = Project().planner()
+        assert not planner.is_fresh("golden_queries")
+        assert not planner.is_fresh("judgments")
+        assert planner.is_fresh("tenant_index_fixed_512", "text-tiny")
+        assert planner.is_fresh("retrieval_runs", "fixed_512.bm25")
+    qrels.write_text(before, "utf-8")
+    with imported.corpus.active():
+        assert Project().planner().is_fresh("judgments")
 
 
 def test_a_bad_folder_is_told_with_file_and_line(imported: Imported, tmp_path: Path) -> None:

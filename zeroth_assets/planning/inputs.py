@@ -21,7 +21,7 @@ from zeroth_assets.corpus.tenants import default_floor
 from zeroth_assets.embedding import ModelFiles
 from zeroth_assets.errors import TenantError
 from zeroth_assets.evaluation.golden.cuad_label_files import find_label_file
-from zeroth_assets.evaluation.golden.imported import find_imported, imported_digest
+from zeroth_assets.evaluation.golden.imported import find_imported, imported_digest, read_about
 from zeroth_assets.provenance import documents_digest
 from zeroth_assets.settings import SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
@@ -114,6 +114,11 @@ class Inputs:
     def imported(self) -> dict[str, str]:
         """The golden set from elsewhere as an input, if there is one."""
         return {} if self.imported_path is None else {"imported_golden": imported_digest(self.imported_path)}
+
+    @property
+    def drops_identical_ids(self) -> bool:
+        """Whether the golden set from elsewhere takes documents with their query's id out of rankings."""
+        return self.imported_path is not None and read_about(self.imported_path).drop_identical_ids
 
     def tokenizer(self) -> dict[str, Any]:
         """What cuts text into tokens."""

@@ -71,7 +71,9 @@ def _retrieval_runs(inputs: Inputs, place: Place) -> Made:
         "k": run_depth(inputs),
         "reranker": settings.reranker if arm.rerank else "none",
     }
-    return Made(made_of | inputs.imported, {**parameters, **(inputs.encoder() if arm.dense else {})})
+    if inputs.drops_identical_ids:
+        parameters["drop_identical_ids"] = True
+    return Made(made_of, {**parameters, **(inputs.encoder() if arm.dense else {})})
 
 
 def published_arms(inputs: Inputs, stage: str) -> dict[str, str]:
