@@ -13,12 +13,11 @@ from pathlib import Path
 
 from psycopg import sql
 
-from zeroth_assets.security.ground import Ground, attempt
+from zeroth_assets.security.ground import Ground, attempt, server_logs
 from zeroth_assets.security.model import Probe, Record
 from zeroth_assets.store.binaries import binaries_folder
 from zeroth_assets.store.claims import read_key
 from zeroth_assets.store.passwords import Role
-from zeroth_assets.store.place import read_record
 
 _READ_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH
 _PASSED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
@@ -88,10 +87,9 @@ def server_log(ground: Ground, record: Record) -> None:
             record.tried()
             if attempt(connection, sql.SQL("select set_config({}, 'all', true)").format(name)).worked:
                 record.breach(f"a session may set {name}")
-    place = read_record(ground.db.home) if ground.db.embedded else None
-    if place is None:
+    logs = server_logs(ground.db)
+    if not logs:
         return
-    logs = [path for path in place.cluster(ground.db.home).glob("server.log*") if os.access(path, os.R_OK)]
     secrets = {f"the password of {role}": secret.reveal() for role, secret in ground.db.passwords.items()}
     key = read_key(ground.db.home, ground.db.name)
     if key is not None:
@@ -99,7 +97,7 @@ def server_log(ground: Ground, record: Record) -> None:
     secrets |= {f"the code of {i.name}": i.claim[-64:] for i in (ground.cast.own, ground.cast.other) if i is not None}
     secrets |= {f"passage {n}": text for n, text in enumerate(_sentences(ground))}
     for path in logs:
-        content = path.read_text("utf-8", errors="replace")
+        content = path.read_bytes()[ground.log_from.get(path.name, 0) :].decode("utf-8", errors="replace")
         for what, secret in secrets.items():
             record.tried()
             if secret in content:

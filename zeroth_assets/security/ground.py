@@ -7,8 +7,10 @@ undone, whether it was refused or not.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
@@ -19,6 +21,7 @@ from zeroth_assets.security.identities import Cast, Identity, choose_identities
 from zeroth_assets.store.claims import ClaimKey
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.passwords import Role
+from zeroth_assets.store.place import read_record
 
 Statement = str | sql.SQL | sql.Composed
 REFUSED = "42501"
@@ -103,6 +106,7 @@ class Ground:
     """A database under test. `canaries` are sentences that stand in a tenant's chunks alone, by tenant id.
 
     `throwaway` databases may be changed by a probe, which undoes it. A `brief` run leaves out what can hardly differ.
+    `log_from` says from which byte on a log is of this ground: before, others may have been broken on the same server.
     """
 
     db: Database
@@ -112,6 +116,7 @@ class Ground:
     canaries: Mapping[int, Sequence[str]] = field(default_factory=dict, repr=False)
     throwaway: bool = False
     brief: bool = False
+    log_from: Mapping[str, int] = field(default_factory=dict)
     _kept: psycopg.Connection[Any] | None = field(default=None, repr=False)
 
     @property
@@ -239,4 +244,12 @@ def survey(
     with db.login(Role.APP).connect() as connection, connection.cursor(row_factory=class_row(Relation)) as cursor:
         relations = tuple(cursor.execute(_RELATIONS).fetchall())
     known = {tenants[key]: tuple(texts) for key, texts in (canaries or {}).items() if key in tenants}
-    return Ground(db, cast, tenants, relations, known, throwaway)
+    began = {path.name: path.stat().st_size for path in server_logs(db)} if throwaway else {}
+    return Ground(db, cast, tenants, relations, known, throwaway, log_from=began)
+
+
+def server_logs(db: Database) -> list[Path]:
+    """The embedded server's logs that this user can read."""
+    place = read_record(db.home) if db.embedded else None
+    found = [] if place is None else sorted(place.cluster(db.home).glob("server.log*"))
+    return [path for path in found if os.access(path, os.R_OK)]

@@ -12,7 +12,9 @@ import psycopg
 
 from zeroth_assets.security import (
     attacks_catalogue,
+    attacks_connection,
     attacks_files,
+    attacks_functions,
     attacks_query,
     attacks_reading,
     attacks_roles,
@@ -28,10 +30,12 @@ from zeroth_assets.store.connect import Database
 PROBES: tuple[Probe, ...] = (
     MATRIX,
     *attacks_session.PROBES,
+    *attacks_connection.PROBES,
     *attacks_query.PROBES,
     *attacks_reading.PROBES,
     *attacks_roles.PROBES,
     *attacks_catalogue.PROBES,
+    *attacks_functions.PROBES,
     *attacks_files.PROBES,
 )
 

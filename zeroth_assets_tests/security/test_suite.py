@@ -132,7 +132,8 @@ def test_a_table_that_is_added_is_tested_by_being_there(copied: Ground, seeded: 
 def test_a_breach_is_told_without_the_words_that_came_through(copied: Ground) -> None:
     with copied.db.admin(autocommit=True) as admin:
         admin.execute("alter policy app_reads on zeroth.chunk_1 using (true)")
-    results = run_probes(copied, PROBES)
+    # Without the casts: of a broken database, their errors are in the log of the server that other tests look at.
+    results = run_probes(copied, [probe for probe in PROBES if probe.name != "error texts"])
     assert sum(result.status == "breached" for result in results) >= 8
     whole = json.dumps([result.breaches for result in results])
     assert not any(f"The {word} clause" in whole for word in WORDS.values())

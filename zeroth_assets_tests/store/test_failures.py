@@ -13,7 +13,7 @@ from zeroth_assets.store.connect import Database
 from zeroth_assets.store.place import read_record
 from zeroth_assets_tests.store.builders import load, make_chunks, prepared
 
-SECRET = "quorvantic"
+SECRET = "vexillarine"
 
 
 def test_a_row_that_the_server_refuses_stands_neither_in_the_error_nor_in_its_causes_nor_in_the_log(
