@@ -87,6 +87,10 @@ def server_log(ground: Ground, record: Record) -> None:
             record.tried()
             if attempt(connection, sql.SQL("select set_config({}, 'all', true)").format(name)).worked:
                 record.breach(f"a session may set {name}")
+            record.tried()
+            held = sql.SQL("select has_parameter_privilege({}, 'SET, ALTER SYSTEM')").format(name)
+            if attempt(connection, held).rows == [(True,)]:
+                record.breach(f"zeroth_app may alter {name}")
     logs = server_logs(ground.db)
     if not logs:
         return

@@ -104,14 +104,14 @@ def roles(ground: Ground, record: Record) -> None:
             connection,
             "select r.rolname::text from pg_roles r where r.rolname <> 'zeroth_app' and"
             " pg_has_role('zeroth_app', r.oid, 'member')"
-            " union all select 'attribute ' || a from pg_roles r,"
+            " union all select a from pg_roles r,"
             " unnest(array[case when r.rolsuper then 'superuser' end,"
             " case when r.rolbypassrls then 'bypassrls' end, case when r.rolcreaterole then 'createrole' end,"
             " case when r.rolcreatedb then 'createdb' end,"
             " case when r.rolreplication then 'replication' end]) a where r.rolname = 'zeroth_app' and a is not null",
         )
         for row in member.rows:
-            record.breach(f"zeroth_app is {row[0]}")
+            record.breach(f"zeroth_app is, or is a member of, {row[0]}")
 
 
 def claims(ground: Ground, record: Record) -> None:

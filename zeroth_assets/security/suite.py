@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 import psycopg
 
+from zeroth_assets.errors import ZerothError
 from zeroth_assets.security import (
     attacks_catalogue,
     attacks_connection,
@@ -96,6 +97,9 @@ def run_probes(
         except psycopg.Error as error:
             # Its class alone: the message may quote a row.
             record.breach(f"the probe could not go on: {type(error).__name__}")
+            ground.reset()
+        except ZerothError as error:  # as where the service itself refuses a role that is too much
+            record.breach(f"the probe could not go on: {error.what}")
             ground.reset()
         results.append(conclude(probe, record, time.perf_counter() - began))
         if progress is not None:

@@ -176,6 +176,24 @@ def test_a_probe_that_attempts_nothing_does_not_pass() -> None:
     assert conclude(probe, Record(), 0.0).status == "breached"
 
 
+def test_a_role_that_the_service_itself_refuses_is_a_report_and_no_crash(seeded: Seeded) -> None:
+    with seeded.db.admin(autocommit=True, dbname="postgres") as admin:
+        admin.execute("alter role zeroth_app bypassrls")
+    try:
+        ground = seeded.ground()
+        ground.brief = True
+        results = {
+            r.name: r
+            for r in run_probes(ground, [p for p in PROBES if p.name in ("pooled connection", "another role")])
+        }
+        ground.reset()
+    finally:
+        with seeded.db.admin(autocommit=True, dbname="postgres") as admin:
+            admin.execute("alter role zeroth_app nobypassrls")
+    assert results["pooled connection"].status == "breached"
+    assert "zeroth_app is, or is a member of, bypassrls" in " ".join(results["another role"].breaches)
+
+
 def test_a_database_in_which_nobody_holds_anything_cannot_be_checked(fresh_database: Database) -> None:
     migrate(fresh_database)
     with pytest.raises(MeasurementError, match="nobody"):
