@@ -194,6 +194,41 @@ def area_under_risk_coverage(curve: pl.DataFrame) -> float:
     return float(np.sum(widths * curve["risk"].to_numpy()))
 
 
+def area_under_risk_coverage_ci(
+    judged: pl.DataFrame, *, seed: int, resamples: int = 1_000, confidence: float = 0.95
+) -> Interval:
+    """The area of `judged` with a percentile interval over resamples of its queries.
+
+    Where all answers are right, or all wrong, every resample has the same area: the interval is then the exact one of
+    the share of wrong answers.
+    """
+    scores, wrong = judged["score"].to_numpy(), ~judged["correct"].to_numpy()
+    n = len(scores)
+    point = _area(scores, wrong)
+    if n < 2:
+        return Interval(point, math.nan, math.nan, n, "none", confidence, warning="fewer than 2 queries")
+    if wrong.all() or not wrong.any():
+        low, high = clopper_pearson(int(wrong.sum()), n, confidence)
+        return Interval(point, low, high, n, "clopper_pearson", confidence, warning="all answers are alike")
+    random = np.random.default_rng(seed)
+    drawn = random.integers(n, size=(max(100, resamples), n))
+    replicates = [_area(scores[places], wrong[places]) for places in drawn]
+    normal_quantile(confidence)  # refuses an impossible confidence
+    low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(point, float(low), float(high), n, "percentile", confidence, seed, max(100, resamples))
+
+
+def _area(scores: Floats, wrong: NDArray[np.bool_]) -> float:
+    """`area_under_risk_coverage` of scores and whether each answer is wrong, without a table between."""
+    if not len(scores):
+        return math.nan
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+    answered = last + 1
+    return float(np.sum(np.diff(answered, prepend=0) / len(scores) * np.cumsum(wrong[order])[last] / answered))
+
+
 def auroc(good: Floats, bad: Floats) -> float:
     """Probability that an answerable query outscores an unanswerable one, ties half (Hanley and McNeil 1982).
 
@@ -245,10 +280,10 @@ def _figures(
             return _figure(math.nan, math.nan, math.nan, 0, "none", note or "no such query")
         return _figure(successes / n, *clopper_pearson(successes, n, confidence), n, "clopper_pearson", note)
 
-    curve = risk_coverage(judged)
     area = auroc_ci(
         good["score"].to_numpy(), bad["score"].to_numpy(), seed=seed, resamples=resamples, confidence=confidence
     )
+    risk = area_under_risk_coverage_ci(judged, seed=seed, resamples=resamples, confidence=confidence)
     right = int(answered["correct"].sum())
     return {
         "correct_abstention": proportion(refused, bad.height, f"{short_bad} short of candidates counted apart"),
@@ -262,7 +297,12 @@ def _figures(
         "insufficient_candidates": proportion(outcomes.height - judged.height, outcomes.height),
         "auroc": _figure(area.point, area.low, area.high, area.n, area.method, area.warning),
         "area_under_risk_coverage": _figure(
-            area_under_risk_coverage(curve), math.nan, math.nan, judged.height, "none", "of queries with candidates"
+            risk.point,
+            risk.low,
+            risk.high,
+            risk.n,
+            risk.method,
+            f"of queries with candidates{f'; {risk.warning}' if risk.warning else ''}",
         ),
     }
 

@@ -19,6 +19,7 @@ from zeroth_assets.evaluation.abstention import (
     OUTCOME_SCHEMA,
     AbstentionReport,
     area_under_risk_coverage,
+    area_under_risk_coverage_ci,
     auroc,
     auroc_ci,
     calibrate,
@@ -150,6 +151,28 @@ def test_risk_rises_with_coverage_as_the_definition_has_it_and_ties_are_answered
     curve = risk_coverage(outcomes([0.9, 0.5], [0.5, 0.1]))
     assert curve.rows() == [(0.25, 0.0, 0.9), (0.75, pytest.approx(1 / 3), 0.5), (1.0, 0.5, 0.1)]
     assert area_under_risk_coverage(curve) == pytest.approx(0.5 / 3 + 0.125)
+
+
+def test_every_figure_over_some_queries_has_an_interval_that_holds_it() -> None:
+    report = report_abstention(
+        outcomes(GOOD, BAD, right=0.8, empty_bad=3), threshold(), fingerprints=PRINTS, seed=1, resamples=200
+    )
+    figures = report.metrics.filter((pl.col("category") == "all") & (pl.col("n") > 1))
+    assert figures.height == 9
+    for row in figures.iter_rows(named=True):
+        assert row["low"] <= row["value"] <= row["high"], row["metric"]
+        assert row["low"] < row["high"], row["metric"]
+        assert row["method"] != "none"
+
+
+def test_the_interval_of_the_area_is_no_point_where_all_answers_are_alike() -> None:
+    right = area_under_risk_coverage_ci(outcomes(GOOD[:20], []), seed=1)
+    assert (right.point, right.low) == (0.0, 0.0)
+    assert right.high == pytest.approx(0.1684, abs=1e-4)
+    assert area_under_risk_coverage_ci(outcomes([], BAD[:20]), seed=1).low == pytest.approx(0.8316, abs=1e-4)
+    assert not area_under_risk_coverage_ci(outcomes([0.5], []), seed=1).known
+    mixed = outcomes([0.9, 0.5], [0.5, 0.1])
+    assert area_under_risk_coverage_ci(mixed, seed=1).point == area_under_risk_coverage(risk_coverage(mixed))
 
 
 @given(scores, scores)
