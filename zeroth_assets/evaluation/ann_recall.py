@@ -267,7 +267,8 @@ def _build_in_force(
         raise MeasurementError(
             f"Principal {principal!r} sees no index build of {label}",
             expected="a tenant that is loaded and granted",
-            remedy=f"run `zeroth materialize --asset tenant_index_{target.name} --partition {tenant_key}`",
+            remedy=f"where `zeroth acl list {principal}` names {tenant_key}, run `zeroth materialize --asset"
+            f" tenant_index_{target.name} --partition {tenant_key}`; else `zeroth acl grant {principal} {tenant_key}`",
         )
     if build.index_kind != "hnsw" or build.index_name is None:
         raise MeasurementError(

@@ -217,8 +217,10 @@ def test_a_tenant_without_an_index_has_no_recall(db: Database) -> None:
 
 @pytest.mark.parametrize("tenant", ["rfc-unknown", "rfc-good"])
 def test_a_principal_that_may_not_see_the_tenant_gets_no_figure(db: Database, tenant: str) -> None:
-    with pytest.raises(MeasurementError, match="sees no index build"):
+    with pytest.raises(MeasurementError, match="sees no index build") as caught:
         _measure(db, tenant, principal="rfc-small")
+    # A new build would not cure what a missing grant did.
+    assert f"`zeroth acl grant rfc-small {tenant}`" in str(caught.value.remedy)
 
 
 def test_a_figure_is_withheld_where_the_build_in_force_is_not_the_one_that_it_would_cite(
