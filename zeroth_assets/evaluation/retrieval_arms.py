@@ -92,16 +92,21 @@ def askable(queries: pl.DataFrame, spans: pl.DataFrame, owners: Mapping[str, str
     """The queries that an index over these documents (`owners`) can be asked, and those that wait for the others.
 
     An answerable query is asked where each part of its answer has an alternative in the index; one without an answer
-    where the documents that it names are, since what is not there at all is too easily not found.
+    where the documents that it names are, since what is not there at all is too easily not found. A tenant that has no
+    document in the index asks nothing yet: it is no principal.
     """
+    tenants = set(owners.values())
     part_there = pl.col("document_id").is_in(list(owners)).any()
     parts = spans.group_by("query_id", "part").agg(part_there.alias("there"))
     missing = set(parts.filter(~pl.col("there"))["query_id"])
     waits = [
-        (row["query_id"] in missing)
-        if row["answerable"]
-        else any(document not in owners for document in row["about"] or ())
-        for row in queries.select("query_id", "answerable", "about").iter_rows(named=True)
+        (row["asker"] is not None and row["asker"] not in tenants)
+        or (
+            (row["query_id"] in missing)
+            if row["answerable"]
+            else any(document not in owners for document in row["about"] or ())
+        )
+        for row in queries.select("query_id", "answerable", "about", "asker").iter_rows(named=True)
     ]
     mask = pl.Series(waits, dtype=pl.Boolean)
     return queries.filter(~mask), queries.filter(mask)

@@ -194,9 +194,10 @@ def test_a_chunk_that_nobody_graded_is_passed_over_by_bpref_alone() -> None:
 
 def test_questions_about_what_is_not_indexed_yet_wait() -> None:
     told = pl.DataFrame(
-        [("q:here", True, ["d1"]), ("q:half", True, ["d1", "d9"]), ("q:other", True, ["d9"]),
-         ("q:nothing", False, ["d9"]), ("q:absent", False, ["d1"]), ("q:nowhere", False, [])],
-        schema={"query_id": pl.String, "answerable": pl.Boolean, "about": pl.List(pl.String)},
+        [("q:here", True, ["d1"], "t1"), ("q:half", True, ["d1", "d9"], None), ("q:other", True, ["d9"], None),
+         ("q:nothing", False, ["d9"], None), ("q:absent", False, ["d1"], None), ("q:nowhere", False, [], None),
+         ("q:stranger", False, [], "t9")],
+        schema={"query_id": pl.String, "answerable": pl.Boolean, "about": pl.List(pl.String), "asker": pl.String},
         orient="row",
     )  # fmt: skip
     rows = [
@@ -206,4 +207,4 @@ def test_questions_about_what_is_not_indexed_yet_wait() -> None:
     spans = pl.DataFrame(rows, schema=SPAN_SCHEMA, orient="row")
     asked, waiting = askable(told, spans, {"d1": "t1", "d2": "t2"})
     assert asked["query_id"].to_list() == ["q:here", "q:absent", "q:nowhere"]
-    assert waiting["query_id"].to_list() == ["q:half", "q:other", "q:nothing"]
+    assert waiting["query_id"].to_list() == ["q:half", "q:other", "q:nothing", "q:stranger"]
