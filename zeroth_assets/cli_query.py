@@ -85,6 +85,7 @@ def open_retriever(
     from zeroth_assets.artefacts import ArtefactStore
     from zeroth_assets.corpus.manifest import load_manifest
     from zeroth_assets.embedding import load_encoder
+    from zeroth_assets.search.path_model import stored_costs
     from zeroth_assets.search.rerank import Reranker
     from zeroth_assets.search.rerank_cross import CrossEncoderReranker
     from zeroth_assets.search.rerank_late import LateInteraction
@@ -117,11 +118,13 @@ def open_retriever(
         cross = CrossEncoderReranker()
         cross.load()
         reranker = cross
+    store = ArtefactStore(settings.state_dir / "artefacts")
     return Retriever(
         open_database(settings.state_dir, settings.database_url, settings.pg_bin),
-        ArtefactStore(settings.state_dir / "artefacts"),
+        store,
         config,
         encoder=encoder if "dense" in arms else None,
+        costs=stored_costs(store, chunk_set),
         reranker=reranker,
         lineage=Lineage.of(load_manifest(settings.manifest_path)),
     )

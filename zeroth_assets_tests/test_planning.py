@@ -213,13 +213,14 @@ def test_what_stands_on_all_tenants_is_stale_with_any_one_of_them(
     store.write_frame(pl.DataFrame({"a": ["other rows"]}), "tenant_index_fixed_512", "rfc-a", **about)
     planner = everything()
     assert stale_of(planner) == ("ann_recall_fixed_512",)
-    assert planner.stale(phase_assets("shared")) == ("shared_index_fixed_512",)
+    assert planner.stale(phase_assets("shared")) == ("shared_index_fixed_512", "path_costs_fixed_512")
     assert planner.stale(phase_assets("access"), "rfc-a") == ("access_recall_fixed_512",)
     assert planner.stale(phase_assets("questions")) == ()
 
 
 def test_a_shared_index_that_the_database_has_lost_is_stale(everything: MakePlanner) -> None:
-    assert everything(shared_builds={"fixed_512": 3}).stale(phase_assets("shared")) == ("shared_index_section_aware",)
+    stale = everything(shared_builds={"fixed_512": 3}).stale(phase_assets("shared"))
+    assert stale == ("shared_index_section_aware", "path_costs_section_aware")
 
 
 def test_a_figure_that_fell_below_its_baseline_stays_stale_until_it_is_mended_or_accepted(

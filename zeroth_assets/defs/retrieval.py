@@ -23,6 +23,7 @@ from zeroth_assets.search.arms import DenseSearch
 from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.dense_route import Path
 from zeroth_assets.search.model import StageResult
+from zeroth_assets.search.path_model import stored_costs
 from zeroth_assets.search.rerank import Reranker
 from zeroth_assets.search.rerank_cross import CrossEncoderReranker
 from zeroth_assets.search.rerank_late import LateInteraction
@@ -98,7 +99,10 @@ def open_arm(
         dense = PostFilterSearch(project.database, chunk_set, dimension=dimension)
     elif arm.dense and encoder is not None:
         digest = encoder.fingerprint.digest
-        opened = DenseRetriever(project.database, chunk_set, fingerprint_digest=digest, dimension=dimension)
+        costs = stored_costs(project.store, chunk_set)
+        opened = DenseRetriever(
+            project.database, chunk_set, fingerprint_digest=digest, dimension=dimension, costs=costs
+        )
         dense = Along(opened, arm.path)
     return Retriever(
         project.database,

@@ -36,6 +36,12 @@ def _shared_index(inputs: Inputs, place: Place) -> Made:
     )
 
 
+def _path_costs(inputs: Inputs, place: Place) -> Made:
+    settings = inputs.settings
+    made_of = inputs.versions((f"shared_index_{place.chunks}", None)) | inputs.parsed()
+    return Made(made_of, {"queries": settings.ann_queries, "seed": settings.seed, **inputs.encoder()})
+
+
 def _shared_is_live(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
     return inputs.shared_builds.get(place.chunks, 0) == int(sidecar.details.get("shared_build_id", -1))
 
@@ -98,6 +104,7 @@ def _drafted_digest() -> str:
 
 STAGES: tuple[Stage, ...] = (
     Stage("shared_index", "shared", "1", _shared_index, chunk_sets=True, live=_shared_is_live),
+    Stage("path_costs", "shared", "1", _path_costs, after=("shared_index",), chunk_sets=True),
     Stage("access_recall", "access", "1", _access_recall, chunk_sets=True, live=not_regressed),
     Stage("access_recall_summary", "summaries", "1", _access_summary, chunk_sets=True),
     Stage("golden_queries", "questions", "1", _golden_queries),

@@ -55,7 +55,7 @@ def indexes_of(inputs: Inputs, chunk_set: str, *, lexical: bool, shared: bool) -
     if lexical:
         made_of |= inputs.over_tenants(f"bm25_index_{chunk_set}")
     if shared:
-        made_of |= inputs.versions((f"shared_index_{chunk_set}", None))
+        made_of |= inputs.versions((f"shared_index_{chunk_set}", None), (f"path_costs_{chunk_set}", None))
     return made_of
 
 

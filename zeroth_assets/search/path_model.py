@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.errors import MeasurementError
 
 FORMAT = 1
@@ -194,6 +195,13 @@ class PathCosts:
 
     def _reached(self, recall: float | None) -> bool:
         return recall is not None and recall >= self.target_recall
+
+
+def stored_costs(store: ArtefactStore, chunk_set: str) -> PathCosts | None:
+    """The costs that were measured of a chunk set's indexes, `path_costs_<chunk set>`; None where there are none."""
+    sidecar = store.sidecar(f"path_costs_{chunk_set}")
+    costs = None if sidecar is None else sidecar.details.get("costs")
+    return None if costs is None else PathCosts.from_json(json.dumps(costs))
 
 
 def check_points(sizes: Sequence[SizePoint], widths: Sequence[WidthPoint]) -> None:
