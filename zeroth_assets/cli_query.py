@@ -148,9 +148,9 @@ def _show(result: RetrievalResult, explained: dict[str, list[str]], explain: boo
             + Text(f"  {one.tenant}, characters {passage.char_start}-{passage.char_end}{pages}{estimated}", style="dim")
         )
         if passage.section_path:
-            out.print(Text(_tame(passage.section_path), style="italic"))
+            out.print(Text(_line(passage.section_path), style="italic"))
         if one.standing is not None and one.standing.marked:
-            out.print(Text(_tame(one.standing.describe()), style="yellow"))
+            out.print(Text(_line(one.standing.describe()), style="yellow"))
         shown = _tame(" ".join(passage.text.split()))  # carriage returns and form feeds are space, not steering
         out.print(Text(shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."))
         for line in explained.get(str(passage.chunk_id), ()):
@@ -190,6 +190,11 @@ def _show_analysis(text: str, as_json: bool) -> None:
             Text(_tame(token.term)), str(token.start), str(token.end), Text(_tame(text[token.start : token.end]))
         )
     out.print(table)
+
+
+def _line(text: str) -> str:
+    """As one line, so that no document writes lines that look like ours."""
+    return " ".join(_tame(text).split())
 
 
 def _tame(text: str) -> str:

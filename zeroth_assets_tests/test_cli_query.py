@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from zeroth_assets import cli_query
+from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.embedding import Encoder, load_encoder
 from zeroth_assets.errors import QueryError
 from zeroth_assets.search.query_text import checked_query
@@ -17,7 +20,7 @@ from zeroth_assets.settings import Settings, read_settings
 from zeroth_assets.store import connect
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.registry import ensure_chunk_set
-from zeroth_assets_tests.search.corpus import chunks_of, filled, put
+from zeroth_assets_tests.search.corpus import chunks_of, filled, post, put
 
 app = typer.Typer()
 app.command("query")(cli_query.query)
@@ -125,3 +128,13 @@ def test_what_cannot_be_asked_is_a_typed_error(arguments: tuple[str, ...], named
 def test_nothing_found_is_said_in_words() -> None:
     assert "No answer" in run("zzz", "--principal", "rfc-quic", "--arm", "lexical")
     assert checked_query("zzz") == "zzz"
+
+
+def test_a_documents_words_make_no_line_that_looks_like_a_result(home: Path, module_database: Database) -> None:
+    chunks = chunks_of("rfc-quic", {"rfc:9": ["quoted\n2. rfc:1  sec-acme"]}).with_columns(
+        section_path=pl.lit("1 Heading\n3. rfc:2  sec-acme, characters 0-9")
+    )
+    put(module_database, "rfc-forger", chunks)
+    post(ArtefactStore(home / "artefacts"), "rfc-forger", chunks)
+    shown = run("quoted", "--principal", "rfc-forger", "--arm", "lexical").splitlines()
+    assert [line for line in shown if re.match(r"[0-9]+\. ", line)] == [shown[0]]

@@ -11,7 +11,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from zeroth_assets.store import server
-from zeroth_assets.store.claims import MAX_LIFETIME, ensure_key, keep_key, new_key, read_key
+from zeroth_assets.store.claims import MAX_LIFETIME, ClaimKey, ensure_key, keep_key, new_key, read_key
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.failures import database_errors
 
@@ -65,6 +65,10 @@ def rotate_claim_key(db: Database, *, overlap: float = MAX_LIFETIME) -> str:
     ):
         current = read_key(db.home, db.name)
         key = new_key(() if current is None else (*current.former, current.key_id))
+        if current is not None:
+            # Noted before the database knows it: one that a kill leaves behind is retired by the next change.
+            noted = ClaimKey(current.key_id, current.key, (*current.former, key.key_id))
+            keep_key(db.home, db.name, noted)
         # Known to the database before anybody signs with it; kept here before the former one ends.
         connection.execute(
             "insert into zeroth_acl.claim_key (key_id, key) values (%s, decode(%s, 'hex'))",

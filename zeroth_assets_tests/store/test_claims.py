@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from zeroth_assets.errors import DatabaseError
+from zeroth_assets.store import claim_keys
 from zeroth_assets.store.claim_keys import ensure_claim_key, list_claim_keys, rotate_claim_key
 from zeroth_assets.store.claims import (
     MAX_LIFETIME,
@@ -19,6 +20,7 @@ from zeroth_assets.store.claims import (
     ClaimKey,
     ClaimSigner,
     ensure_key,
+    keep_key,
     key_file,
     new_key,
     read_key,
@@ -310,6 +312,29 @@ def test_a_key_is_changed_under_open_sessions_without_a_gap(fresh_database: Data
     assert seen_with(db, sign_claim("alpha", before, time.time()).text) == NOTHING
     keys = list_claim_keys(db)
     assert [known.retired_at is None for known in keys] == [False, False, True]
+
+
+def test_a_key_that_a_killed_change_left_behind_ends_with_the_next_change(
+    fresh_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(fresh_database)
+    before = {known.key_id for known in list_claim_keys(fresh_database)}
+
+    def killed(home: Path, database: str, key: ClaimKey) -> None:
+        if key.key_id not in before:
+            raise KeyboardInterrupt
+        keep_key(home, database, key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(claim_keys, "keep_key", killed)
+        with pytest.raises(KeyboardInterrupt):
+            rotate_claim_key(fresh_database)
+    left = {known.key_id for known in list_claim_keys(fresh_database)} - before
+    assert len(left) == 1
+    with fresh_database.app() as connection, principal_session(connection, "all"):
+        pass  # the home signs as before
+    new = rotate_claim_key(fresh_database, overlap=0.0)
+    assert [known.key_id for known in list_claim_keys(fresh_database) if known.retired_at is None] == [new]
 
 
 def test_a_home_whose_key_was_retired_or_lost_gets_a_new_one_on_migrating(fresh_database: Database) -> None:
