@@ -26,8 +26,10 @@ _RESTRICTED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("^(lo_|loread$|lowrite$)", ()),
     ("^pg_(try_)?advisory_", (Role.OWNER.value, Role.LOADER.value)),
     (
-        "^pg_(stat_(get_(?!xact_)|have_)|lock_status$|blocking_pids$|prepared_xact$"
-        "|(relation|table|total_relation|indexes|database|tablespace)_size$)",
+        (
+            "^pg_(stat_(get_(?!xact_)|have_)|lock_status$|blocking_pids$|prepared_xact$"
+            "|(relation|table|total_relation|indexes|database|tablespace)_size$)"
+        ),
         (Role.OWNER.value, Role.LOADER.value, "pg_monitor"),
     ),
     ("^(pg_(cancel|terminate)_backend|currtid2?)$", (Role.OWNER.value, Role.LOADER.value, "pg_signal_backend")),

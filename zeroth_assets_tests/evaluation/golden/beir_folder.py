@@ -36,7 +36,7 @@ def write_folder(folder: Path) -> Path:
     (folder / "qrels").mkdir(parents=True)
     chance = random.Random(5)
     common = [f"word{number}" for number in range(60)]
-    lines = []
+    lines: list[dict[str, object]] = []
     for number in range(20):
         topic = TOPICS[number % 5]
         identifier = f"MED-{number}" if 5 <= number < 10 else str(number)
