@@ -2,7 +2,7 @@
 
     python -m benchmarks.tuning.run check   --home .zeroth
     python -m benchmarks.tuning.run lexical --home .zeroth-published --mirror ../shared/corpus
-    python -m benchmarks.tuning.run fusion  --home ... | late | context | chunks | ef
+    python -m benchmarks.tuning.run fusion  --home ... | late | context | chunks | ef | hygiene
 
 `check` holds the rankings made here (BM25 over postings built anew, exact search in NumPy, their fusion) against the
 artefact `retrieval_runs` of the home. The others read `chunks_*`, `embeddings_*` and `parsed_documents` of the home,
@@ -14,6 +14,8 @@ was read and what was chosen. Figures go to `results/<name>.json`.
 from __future__ import annotations
 
 import argparse
+import json
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,12 +23,13 @@ from typing import Any
 
 import polars as pl
 
-from benchmarks.tuning.bench import OBJECTIVE, SETS, Bench, arms, picked, say
+from benchmarks.tuning.bench import HERE, OBJECTIVE, SETS, Bench, arms, picked, say
 from benchmarks.tuning.cutting import chunks, context
 from benchmarks.tuning.ground import Ground, Rankings, encoder_of, fingerprint_of, fused, ground, stored_cut
 from benchmarks.tuning.outcome import MEASURES, difference, measured, summary
 from benchmarks.tuning.reranking import late
 from benchmarks.tuning.walking import ef
+from zeroth_assets.evaluation.golden.ledger import SplitLedger
 from zeroth_assets.search.scoring import Scoring
 
 K1 = (0.4, 0.8, 1.2, 1.5, 2.0, 3.0)
@@ -140,17 +143,33 @@ def check(bench: Bench) -> None:
     bench.write("check", results)
 
 
+def hygiene(bench: Bench) -> None:
+    """Whether everything that was chosen was chosen without the test split."""
+    results = {path.stem: json.loads(path.read_text()) for path in sorted((HERE / "results").glob("*.json"))}
+    ledger = SplitLedger.load(HERE / "ledger.jsonl")
+    for retriever, source in (("bm25", "lexical"), ("rrf", "fusion"), ("chunking", "chunks")):
+        for name in SETS:
+            if name in results.get(source, {}):
+                chosen = {"chunk_set": name, **results[source][name]["chosen"]}
+                say(str(ledger.check(bench.found[0], retriever=retriever, parameters=chosen)))
+    for retriever, source in (("hnsw", "ef"), ("late interaction", "late"), ("context", "context")):
+        if "chosen" in results.get(source, {}):
+            say(str(ledger.check(bench.found[0], retriever=retriever, parameters=results[source]["chosen"])))
+
+
 def main() -> None:
     ways: dict[str, Callable[[Bench], None]] = {
         "check": check, "lexical": lexical, "fusion": fusion, "late": late, "context": context, "chunks": chunks,
-        "ef": ef,
+        "ef": ef, "hygiene": hygiene,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=ways)
     parser.add_argument("--home", type=Path, required=True, help="a state folder; it is only read")
     parser.add_argument("--mirror", type=Path, help="for expert labels, where the home has no golden queries")
     parser.add_argument("--tenants", nargs="+", default=[], help="these alone; default: all that are complete")
-    parser.add_argument("--scratch", type=Path, default=Path("/tmp/zeroth-tuning"), help="memo and engine cache")
+    parser.add_argument(
+        "--scratch", type=Path, default=Path(tempfile.gettempdir()) / "zeroth-tuning", help="memo and engine cache"
+    )
     parser.add_argument("--limit", type=int, help="late: queries at most; context: chunks that are embedded, at most")
     parser.add_argument("--at", help="the time to record; default: now")
     args = parser.parse_args()
