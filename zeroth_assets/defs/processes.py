@@ -35,7 +35,7 @@ class Record:
 
     def write(self) -> None:
         """Publish the record."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = self.path.with_suffix(".part")
         part.write_text(json.dumps({"owner": self.owner, "url": self.url, "children": self.children}))
         part.replace(self.path)

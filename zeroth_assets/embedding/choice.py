@@ -138,7 +138,8 @@ def _read(record: Path | None) -> Choice | None:
 def _write(record: Path | None, choice: Choice) -> None:
     if record is None:
         return
-    record.parent.mkdir(parents=True, exist_ok=True)
+    record.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # of the home, so nobody else's to read
+    record.parent.mkdir(exist_ok=True)
     draft = record.with_name(f".{record.name}-{uuid.uuid4().hex}")
     draft.write_text(json.dumps(asdict(choice)))
     os.replace(draft, record)  # noqa: PTH105 - the atomic one

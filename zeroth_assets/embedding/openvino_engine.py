@@ -173,6 +173,7 @@ def _stored(files: ModelFiles, cache_dir: Path) -> Path:
     if _intact(place):
         return place / "model.xml"
     draft = place.with_name(f".{key}-{uuid.uuid4().hex}")
+    cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # of the home, so nobody else's to read
     draft.mkdir(parents=True)
     try:
         ov.save_model(_convert(files), str(draft / "model.xml"), compress_to_fp16=False)

@@ -24,7 +24,7 @@ _PASSED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _DUMP_SECONDS = 120
 _SAMPLED = 20
 _LETTERS = 60
-# Neither says anything of a document: a lock without content, and where the server is.
+# None says anything of a document: where the server is, and locks, which are empty.
 _HARMLESS = frozenset({"server.lock", "server.json"})
 # Settings that write statements, and with them their parameters, into the server's log; and what leaves them out.
 _LOGGED = """
@@ -42,10 +42,14 @@ def files(ground: Ground, record: Record) -> None:
     """What another user of the machine could read under the home."""
     for path in _reachable(ground.db.home):
         record.tried()
-        if path.name not in _HARMLESS and path.stat().st_mode & _READ_BY_OTHERS:
+        if not _harmless(path) and path.stat().st_mode & _READ_BY_OTHERS:
             record.breach(f"others may read {path.relative_to(ground.db.home)}")
     if not record.tries:
         record.tried()  # nothing can be reached at all
+
+
+def _harmless(path: Path) -> bool:
+    return path.name in _HARMLESS or (path.suffix == ".lock" and path.stat().st_size == 0)
 
 
 def _reachable(folder: Path) -> Iterator[Path]:
