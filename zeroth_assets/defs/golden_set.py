@@ -96,6 +96,7 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
     published = set(store.partitions("retrieval_runs"))
     progress = progress_of(context)
     members, summaries = [POOLED_SCHEMA.to_frame()], [SUMMARIES_SCHEMA.to_frame()]
+    stale = 0
     for chunk_set in CHUNK_SETS:
         tenants = planner.tenants_with(f"bm25_index_{chunk_set}")
         chunks = placed_chunks(store, chunk_set, tenants, text=True)
@@ -106,10 +107,14 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
             if arm in published and split_arm(arm)[0] == chunk_set
             for role, run in _ranked(store.read_frame("retrieval_runs", arm), queries).items()
         }
+        # A tenant whose index could not be renewed is still answered from its former chunks.
+        there = chunks.select(pl.col("chunk_id").cast(pl.String).alias("document_id"))
+        stale += sum(run.join(there, on="document_id", how="anti").height for run in runs.values())
+        lexical = lexical_contributions(queries, shelved.index, chunks, progress=progress)
         pool = build_pool(
             queries,
-            lexical=lexical_contributions(queries, shelved.index, chunks, progress=progress),
-            runs=runs,
+            lexical=lexical.join(there, on="document_id", how="semi"),
+            runs={name: run.join(there, on="document_id", how="semi") for name, run in runs.items()},
             qrels=span_qrels(queries, spans, chunks),
         )
         members.append(_of_set(pool.members, chunk_set, POOLED_SCHEMA))
@@ -122,6 +127,7 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
     yield md.result(
         sidecar,
         {
+            "answers that are no chunk any more": stale,
             "chunks per query": md.markdown_table(sizes.agg(pl.col("len").mean().alias("mean"), pl.col("len").max())),
             "who proposed": md.markdown_table(pl.concat(summaries)),
         },
