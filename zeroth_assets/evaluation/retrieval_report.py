@@ -33,6 +33,14 @@ TABLE_OF_ARMS: Final = (
     "document_ndcg@10",
     "document_recall@100",
 )
+_ABSTENTION: Final[Mapping[str, str]] = {
+    "correct_abstention": "rightly withheld",
+    "correct_abstention_naive": "the same, naive",
+    "insufficient_candidates": "too few candidates",
+    "answer_coverage": "answerable answered",
+    "selective_accuracy": "answers right",
+    "auroc": "AUROC",
+}
 _PER_QUERY: Final = ["query_ids", "values"]
 _SINGLE: Final = ("metric_comparisons", "abstention_metrics", "latency_metrics", "golden_set")
 
@@ -47,14 +55,27 @@ def published_figures(store: ArtefactStore, arms: Iterable[str] | None = None) -
 
 def table_of_arms(figures: pl.DataFrame, category: str = ALL) -> pl.DataFrame:
     """A row per role, chunk set and arm, with each measure as `value [low, high]`."""
-    numbers = ("value", "low", "high")
-    shown = pl.format("{} [{}, {}]", *(_rounded(name) for name in numbers))
+    shown = _interval()
     chosen = figures.filter((pl.col("category") == category) & pl.col("metric").is_in(TABLE_OF_ARMS))
     wide = chosen.with_columns(shown.alias("shown")).pivot(
         on="metric", index=["role", "chunk_set", "arm", "n", "units"], values="shown"
     )
     measures = [name for name in TABLE_OF_ARMS if name in wide.columns]
     return wide.select("role", "chunk_set", "arm", "n", "units", *measures).sort(
+        "role", "chunk_set", "arm", descending=[True, False, False]
+    )
+
+
+def table_of_abstention(frame: pl.DataFrame) -> pl.DataFrame:
+    """A row per role, chunk set and arm of abstention's figures, the naive count beside the honest one."""
+    count = pl.when(pl.col("n") > 0).then(pl.format("{} of {}", _interval(), pl.col("n"))).otherwise(pl.lit(""))
+    chosen = frame.filter((pl.col("category") == ALL) & pl.col("metric").is_in(list(_ABSTENTION)))
+    names = pl.col("metric").replace_strict(dict(_ABSTENTION), return_dtype=pl.String)
+    wide = chosen.with_columns(names.alias("metric"), count.alias("shown")).pivot(
+        on="metric", index=["role", "chunk_set", "arm"], values="shown"
+    )
+    measures = [name for name in _ABSTENTION.values() if name in wide.columns]
+    return wide.select("role", "chunk_set", "arm", *measures).sort(
         "role", "chunk_set", "arm", descending=[True, False, False]
     )
 
@@ -147,8 +168,14 @@ def _homes(store: ArtefactStore, chunk_set: str) -> pl.DataFrame:
     )
 
 
+def _interval() -> pl.Expr:
+    return pl.format("{} [{}, {}]", *(_rounded(name) for name in ("value", "low", "high")))
+
+
 def _rounded(name: str) -> pl.Expr:
-    return pl.col(name).fill_nan(None).round(3).cast(pl.String).fill_null("?")
+    """Three decimals, always: figures below one another are to be compared."""
+    exact = pl.col(name).fill_nan(None)
+    return exact.map_elements(lambda value: f"{value:.3f}", return_dtype=pl.String).fill_null("?")
 
 
 def _parquet(frame: pl.DataFrame) -> bytes:
