@@ -16,7 +16,7 @@ pytest_plugins = ["zeroth_assets_tests.database_fixtures", "zeroth_assets_tests.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With several workers, keep together what shares a costly fixture: a file's tests, and those of one home."""
-    if not config.pluginmanager.has_plugin("xdist"):
+    if not hasattr(config, "workerinput"):  # this is no worker
         return
     for item in items:
         names = getattr(item, "fixturenames", ())
