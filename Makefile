@@ -30,6 +30,6 @@ lint: env
 types: env
 	$(BIN)/mypy
 
-# Two at a time: half of what a test waits for is a server or a child process. What shares a costly fixture stays together.
+# Two at a time: half of what a test waits for is a server or a child process. A file's tests stay together.
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term

@@ -13,17 +13,6 @@ settings.load_profile("unhurried")
 pytest_plugins = ["zeroth_assets_tests.database_fixtures", "zeroth_assets_tests.small_corpus"]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, keep together what shares a costly fixture: a file's tests, and those of one home."""
-    if not hasattr(config, "workerinput"):  # this is no worker
-        return
-    for item in items:
-        names = getattr(item, "fixturenames", ())
-        group = "home" if "materialised" in names else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of real documents that ZEROTH_MIRROR names."""
