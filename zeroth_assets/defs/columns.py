@@ -190,7 +190,7 @@ COLUMNS: Mapping[str, str] = {
     "rows_each": "Rows that each query got, in that order.",
     "seed": "Of the query sampler and the bootstrap.",
     "resamples": "Bootstrap resamples.",
-    "threshold": "Score below which the arm abstains, calibrated on the calibration split; null where none met the target.",
+    "threshold": "Score below which the arm abstains, calibrated on its own split; null where none met the target.",
     "target": "Share of unanswerable queries that may be answered at most, for which the threshold was calibrated.",
     "callers": "How many callers asked at the same time.",
     "stage": "Stage of the search, `total` for all of it.",
