@@ -178,10 +178,11 @@ def _kept(table: pl.DataFrame, target: float) -> dg.AssetCheckResult:
 
 
 def _told(results: list[Calibrated], table: pl.DataFrame) -> dict[str, Any]:
-    shown = pl.format(
-        "{} [{}, {}] of {}",
-        *(pl.col(name).fill_nan(None).round(3).cast(pl.String).fill_null("none") for name in ("value", "low", "high")),
-        pl.col("n"),
+    value, low, high = (pl.col(name).fill_nan(None).round(3) for name in ("value", "low", "high"))
+    shown = pl.coalesce(
+        pl.format("{} [{}, {}] of {}", value, low, high, pl.col("n")),
+        pl.format("{} of {}", value, pl.col("n")),
+        pl.format("none of {}", pl.col("n")),
     )
     heads = table.filter((pl.col("category") == ALL) & pl.col("metric").is_in(HEADLINES))
     told: dict[str, Any] = {
@@ -196,10 +197,11 @@ def _told(results: list[Calibrated], table: pl.DataFrame) -> dict[str, Any]:
     by_name = {one.name: one.report for one in results if one.report is not None}
     for name in [name for name in DRAWN if name in by_name] or list(by_name)[:1]:
         for what, draw in (("risk and coverage", plot_risk_coverage), ("scores", plot_score_distributions)):
+            shown_as = f"{what}: {name.replace('.', ' ').replace('/', ', ')}"  # a long word overflows its cell
             try:
-                told[f"{what}, {name}"] = md.png(draw(by_name[name], title=name), f"{what}, {name}")
+                told[shown_as] = md.png(draw(by_name[name], title=name), shown_as)
             except MeasurementError as error:
-                told[f"{what}, {name}"] = f"not drawn: {error.what}"
+                told[shown_as] = f"not drawn: {error.what}"
     return told
 
 

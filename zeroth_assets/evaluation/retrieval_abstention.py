@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from zeroth_assets.errors import MeasurementError
+from zeroth_assets.evaluation.abstention import ALL as ABSTENTION_ALL
 from zeroth_assets.evaluation.abstention import METRIC_SCHEMA, AbstentionReport, calibrate, report_abstention
 from zeroth_assets.evaluation.abstention_outcomes import outcomes_of
 from zeroth_assets.evaluation.metric_tables import QRELS_SCHEMA
@@ -163,3 +164,22 @@ def abstention_table(results: list[Calibrated], ground: Ground) -> pl.DataFrame:
         columns = [pl.lit(value).alias(name) for name, value in told.items()]
         frames.append(one.report.metrics.with_columns(columns).select(list(ABSTENTION_SCHEMA)).cast(ABSTENTION_SCHEMA))
     return pl.concat(frames)
+
+
+def naive_inflation(table: pl.DataFrame) -> pl.DataFrame:
+    """What a lack of candidates alone would be taken for: of each arm and role the unanswerable queries that came back
+    short, without any threshold, and their share of all unanswerable ones. `table` is in `ABSTENTION_SCHEMA`."""
+    whole = table.filter(pl.col("category") == ABSTENTION_ALL)
+    keys = ["chunk_set", "arm", "role"]
+    honest = whole.filter(pl.col("metric") == "correct_abstention").select(*keys, pl.col("n").alias("judged"))
+    naive = whole.filter(pl.col("metric") == "correct_abstention_naive").select(
+        *keys, pl.col("n").alias("unanswerable")
+    )
+    short = (pl.col("unanswerable") - pl.col("judged")).alias("short")
+    return (
+        naive.join(honest, on=keys)
+        .select(*keys, short, "unanswerable")
+        .with_columns((pl.col("short") / pl.col("unanswerable")).alias("taken for wisdom"))
+        .filter(pl.col("short") > 0)
+        .sort("taken for wisdom", "chunk_set", "arm", "role", descending=[True, False, False, False])
+    )

@@ -14,6 +14,7 @@ from zeroth_assets.evaluation.retrieval_abstention import (
     Ground,
     abstention_of,
     abstention_table,
+    naive_inflation,
     score_source,
 )
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS
@@ -133,3 +134,17 @@ def test_a_run_keeps_its_order_and_an_empty_answer_has_no_row() -> None:
         ]
     )
     assert run_of(runs).rows() == [("q:1", "9", 1.0), ("q:1", "3", 0.5)]
+
+
+def test_what_a_lack_of_candidates_would_be_taken_for_is_counted_without_any_threshold() -> None:
+    runs, queries, qrels = ground(empty=15)
+    given: dict[str, Any] = {
+        "chunk_set": "fixed_512",
+        "arm": RETRIEVERS["dense_postfilter"],
+        "fingerprints": FINGERPRINTS,
+    }
+    table = abstention_table(abstention_of(runs, queries, qrels, ground=GROUND, **given), GROUND)
+    assert naive_inflation(table).rows() == [("fixed_512", "dense_postfilter", "single_tenant", 15, 20, 0.75)]
+    runs, queries, qrels = ground()
+    full = abstention_table(abstention_of(runs, queries, qrels, ground=GROUND, **given), GROUND)
+    assert naive_inflation(full).is_empty()
