@@ -23,6 +23,7 @@ from zeroth_assets.evaluation.retrieval_abstention import (
     Ground,
     abstention_of,
     abstention_table,
+    naive_inflation,
     score_source,
 )
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, split_arm
@@ -188,6 +189,7 @@ def _told(results: list[Calibrated], table: pl.DataFrame) -> dict[str, Any]:
     told: dict[str, Any] = {
         "withheld": "; ".join(f"{one.name}: {one.withheld}" for one in results if one.withheld) or "nothing",
         "naive": "correct_abstention_naive counts a lack of candidates as wisdom: it is shown and not to be cited",
+        "taken for wisdom without any threshold": md.markdown_table(naive_inflation(table)),
     }
     if heads.height:
         wide = heads.with_columns(shown.alias("shown")).pivot(
