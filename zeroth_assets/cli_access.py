@@ -26,7 +26,7 @@ def acl_grant(
     tenant: Annotated[list[str], typer.Argument(help="Tenant keys.")],
     as_json: Json = False,
 ) -> None:
-    """Let a principal see tenants, all of them or none."""
+    """Let a principal see tenants; a key that is not known grants none of them. The name needs no sign-up."""
     from zeroth_assets.store.acl import grant
 
     new = grant(database_of(load_settings()), principal, tenant)

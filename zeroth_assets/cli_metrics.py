@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 metrics = typer.Typer(help="Print and export the figures: recall of the index, retrieval, abstention, latency.")
 ChunkSet = Annotated[str | None, typer.Option("--chunk-set", help="One chunk set; default: all.")]
+_WIDE = 100
+_MORE = "more: zeroth metrics retrieval, comparisons, abstention, latency; --all-ef for every ef_search"
 _LEFT_OUT = ("success@10",)  # a terminal is no wider; JSON and files have it
 Role = Annotated[
     str | None, typer.Option("--role", help="unrestricted, single_tenant or named_document; default: all.")
@@ -49,12 +51,14 @@ def ann_recall(
     if as_json:
         emit(frame.to_dicts())
     else:
-        for table in ann_recall_table(frame):
+        for table in ann_recall_table(frame, narrow=out.width < _WIDE):
             out.print(table)
     # A script reads rows of figures: what is not there must not come among them, and must be told all the same.
     told = err if as_json else out
     for name, key, reason in withheld_figures(settings, tenants=tenants, chunk_set=chunk_set):
         told.print(f"withheld: {name} {key}: {reason}", highlight=False, markup=False, soft_wrap=True)
+    if not as_json:
+        out.print(_MORE, highlight=False, style="dim", soft_wrap=True)
 
 
 @metrics.command("retrieval")
@@ -100,25 +104,37 @@ def abstention(chunk_set: ChunkSet = None, role: Role = None, as_json: Json = Fa
     frame = store.read_frame("abstention_metrics")
     if frame.height:
         frame = _chosen(frame, chunk_set, role)
-    rows = frame.filter(frame["category"] == "all")
     if as_json:
         emit(frame.to_dicts())
     else:
-        columns = ("role", "chunk_set", "arm", "metric", "value", "low", "high", "n")
-        _print("abstention on the test split", rows.select(columns))
+        from zeroth_assets.evaluation.retrieval_report import table_of_abstention
+
+        for (name, chunks), rows in table_of_abstention(frame).group_by("role", "chunk_set", maintain_order=True):
+            _print(
+                f"{name}, {chunks}: abstention on the test split, value [95 % interval] of n",
+                rows.drop("role", "chunk_set"),
+            )
     told = err if as_json else out
     for name, reason in store.require("abstention_metrics").details.get("withheld", {}).items():
         told.print(f"withheld: {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
 
 
 @metrics.command("latency")
-def latency(chunk_set: ChunkSet = None, role: Role = None, as_json: Json = False) -> None:
-    """Print p50, p95 and p99 of each stage of each arm."""
+def latency(
+    chunk_set: ChunkSet = None,
+    role: Role = None,
+    stages: Annotated[bool, typer.Option("--stages", help="Every stage of a query, not only the total.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print p50, p95 and p99 of each arm, for one caller at a time and for several at once. JSON has every stage."""
     frame = _chosen(_store().read_frame("latency_metrics"), chunk_set, role)
     if as_json:
         emit(frame.to_dicts())
         return
-    _print("milliseconds, the query's embedding included", frame.drop("corpus_fingerprint"))
+    rows = frame.drop("corpus_fingerprint")
+    if not stages:
+        rows = rows.filter(rows["stage"] == "total").drop("stage")
+    _print("milliseconds, the query's embedding included; --stages shows where they go", rows)
 
 
 @metrics.command("export")

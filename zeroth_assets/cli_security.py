@@ -52,6 +52,11 @@ def security_check(
         for result in found.probes:
             detail = "; ".join(result.breaches) or result.reason
             out.print(f"{result.status:9}{result.name}{': ' + detail if detail else ''}", highlight=False, markup=False)
+        if found.channels:
+            out.print(
+                "what PostgreSQL itself lets any role learn (open) or not (closed), without any document's text:",
+                highlight=False,
+            )
         for channel in found.channels:
             out.print(
                 f"{'open' if channel.open else 'closed':9}{channel.name}: {channel.measured}",

@@ -11,9 +11,10 @@ from zeroth_assets.errors import ArtefactError
 from zeroth_assets.evaluation.golden.trec import read_qrels, read_run
 from zeroth_assets.planning import measured_arms
 from zeroth_assets.settings import read_settings
-from zeroth_assets_tests.small_corpus import SmallCorpus
+from zeroth_assets_tests.small_corpus import SETTINGS, SmallCorpus
 
-ARMS = {tuple(key.split(".")) for key in measured_arms(read_settings(manifest="sample"))}
+ARMED = read_settings(manifest="sample", arms=SETTINGS["ZEROTH_ARMS"])
+ARMS = {tuple(key.split(".")) for key in measured_arms(ARMED)}
 
 
 def test_retrieval_is_printed_with_an_interval_for_every_arm(shared: SmallCorpus) -> None:
