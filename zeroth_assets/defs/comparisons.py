@@ -101,7 +101,7 @@ def metric_comparisons(context: dg.AssetExecutionContext, project: Project) -> A
     told: dict[str, Any] = {} if withheld is None else {"withheld": withheld}
     if table.height:
         told["comparisons"] = dg.MetadataValue.md(comparisons_markdown(table))
-        told["primary"] = "\n".join(table.filter("primary")["wording"])
+        told["primary"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in table.filter("primary")["wording"]))
     yield md.result(sidecar, {**told, **_shown(figures)}, results)
 
 
