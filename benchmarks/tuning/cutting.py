@@ -40,8 +40,8 @@ from zeroth_assets.search.scoring import Scoring
 OBJECTIVE = "answer_in_budget"
 SHARE = 0.15
 # (size, overlap): the default first, then what tells most.
-GRID = ((512, 0.15), (256, 0.15), (512, 0.0), (512, 0.3), (128, 0.15))
-SECTIONS = ((512, 0.15), (256, 0.15), (128, 0.15))  # most sections are shorter than a window: overlap is seldom used
+GRID = ((512, 0.15), (256, 0.15), (512, 0.0), (512, 0.3))
+SECTIONS = ((512, 0.15), (256, 0.15))  # most sections are shorter than a window: overlap is seldom used
 DEFAULT = {"size": 512, "overlap": SHARE}
 COMPARED = (OBJECTIVE, "success@10", "ndcg_exponential@10", "success@50")
 DEPTH = 100  # candidates of a ranking: enough small chunks to fill the budget
