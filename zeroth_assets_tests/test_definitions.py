@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def specs() -> list[dg.AssetSpec]:
-    return list(defs.resolve_all_asset_specs())
+    return sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key)
 
 
 def test_the_graph_is_what_the_plan_knows() -> None:
@@ -27,7 +27,7 @@ def test_the_graph_is_what_the_plan_knows() -> None:
     assert names == set(all_assets())
 
 
-@pytest.mark.parametrize("spec", sorted(specs(), key=lambda spec: spec.key), ids=lambda spec: spec.key.to_user_string())
+@pytest.mark.parametrize("spec", specs(), ids=lambda spec: spec.key.to_user_string())
 def test_every_asset_says_what_it_is(spec: dg.AssetSpec) -> None:
     assert spec.description
     assert spec.kinds
@@ -35,7 +35,7 @@ def test_every_asset_says_what_it_is(spec: dg.AssetSpec) -> None:
     assert spec.group_name in {"corpus", "chunks", "embeddings", "index", "golden", "evaluation"}
 
 
-@pytest.mark.parametrize("spec", sorted(specs(), key=lambda spec: spec.key), ids=lambda spec: spec.key.to_user_string())
+@pytest.mark.parametrize("spec", specs(), ids=lambda spec: spec.key.to_user_string())
 def test_every_frame_declares_its_columns(spec: dg.AssetSpec) -> None:
     if "numpy" in spec.kinds and "postgres" not in spec.kinds:
         return
