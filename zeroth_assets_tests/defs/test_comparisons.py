@@ -12,9 +12,9 @@ from zeroth_assets.errors import ArtefactError
 from zeroth_assets.evaluation.retrieval_family import WHOLE
 from zeroth_assets.planning import measured_arms
 from zeroth_assets.settings import read_settings
-from zeroth_assets_tests.small_corpus import SmallCorpus
+from zeroth_assets_tests.small_corpus import SETTINGS, SmallCorpus
 
-ARMS = measured_arms(read_settings(manifest="sample"))
+ARMS = measured_arms(read_settings(manifest="sample", arms=SETTINGS["ZEROTH_ARMS"]))
 
 
 def asked(*rows: tuple[str, str, str]) -> pl.DataFrame:
