@@ -190,7 +190,7 @@ def test_a_database_that_is_gone_is_made_again_from_the_artefacts(own: SmallCorp
     }
     assert made >= index | {"database_schema"}
     assert not [
-        name for name in made if name.startswith(("raw_", "parsed_", "tenant_assign", "chunks_", "embeddings_"))
+        name for name in made if name.startswith(("raw_", "parsed_", "chunks_", "embeddings_"))
     ]
 
 
