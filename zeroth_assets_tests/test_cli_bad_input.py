@@ -189,9 +189,7 @@ def test_a_database_that_is_gone_is_made_again_from_the_artefacts(own: SmallCorp
         for t in TENANTS
     }
     assert made >= index | {"database_schema"}
-    assert not [
-        name for name in made if name.startswith(("raw_", "parsed_", "chunks_", "embeddings_"))
-    ]
+    assert not [name for name in made if name.startswith(("raw_", "parsed_", "chunks_", "embeddings_"))]
 
 
 def test_a_full_database_disk_is_named_and_the_same_command_completes(own: SmallCorpus) -> None:
