@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+import zeroth_assets.definitions  # noqa: F401  # it silences previews that are used knowingly
 from zeroth_assets.artefacts import ArtefactStore
-from zeroth_assets.defs.abstention import published_threshold
-from zeroth_assets.defs.latency import CALLERS, drawn_queries
+from zeroth_assets.defs import abstention, latency
 from zeroth_assets.errors import ArtefactError
 from zeroth_assets.evaluation.retrieval_family import WHOLE
 from zeroth_assets.planning import measured_arms
@@ -25,7 +25,7 @@ def test_every_arm_is_timed_for_every_role_and_number_of_callers(shared: SmallCo
     frame = ArtefactStore(shared.artefacts).read_frame("latency_metrics")
     totals = frame.filter(stage="total")
     keys = set(totals.select("chunk_set", "arm", "callers").rows())
-    assert keys == {(*arm.split("."), callers) for arm in ARMS for callers in CALLERS}
+    assert keys == {(*arm.split("."), callers) for arm in ARMS for callers in latency.CALLERS}
     assert (frame["p50_ms"] <= frame["p99_ms"]).all()
     embedded = set(frame.filter(stage="embedding")["arm"])
     assert "bm25" not in embedded
@@ -51,20 +51,20 @@ def test_a_threshold_is_withheld_or_comes_back_as_it_was_calibrated(shared: Smal
     for name in details["thresholds"]:
         arm, role = name.split("/")
         chunk_set, retriever = arm.split(".")
-        threshold = published_threshold(store, chunk_set, retriever, role)
+        threshold = abstention.published_threshold(store, chunk_set, retriever, role)
         assert (threshold.split, threshold.fingerprints["chunk_set"]) == ("calibration", chunk_set)
         assert threshold.fingerprints["encoder"]
     assert details["thresholds"] or details["withheld"]
     with pytest.raises(ArtefactError, match="no abstention threshold"):
-        published_threshold(store, "fixed_512", "bm25", "unrestricted")
+        abstention.published_threshold(store, "fixed_512", "bm25", "unrestricted")
 
 
 def test_the_queries_that_are_timed_are_few_the_same_and_of_the_busiest_principals() -> None:
     rows = [(f"q:{number}", "single_tenant", "busy") for number in range(8)]
     rows += [("q:other", "single_tenant", "idle"), ("q:all", "unrestricted", "all")]
     frame = asked(*rows)
-    drawn = drawn_queries(frame, 5)
+    drawn = latency.drawn_queries(frame, 5)
     assert drawn.filter(role="single_tenant")["principal"].to_list() == ["busy"] * 5
     assert drawn.filter(role="unrestricted").height == 1
-    assert drawn.equals(drawn_queries(frame, 5))
-    assert drawn_queries(frame, 100).height == frame.height
+    assert drawn.equals(latency.drawn_queries(frame, 5))
+    assert latency.drawn_queries(frame, 100).height == frame.height
