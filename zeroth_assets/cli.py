@@ -134,13 +134,13 @@ def provenance(
     """Print what an artefact stands on, down to URL and checksum. With --verify, fail on the first mismatch."""
     from zeroth_assets.artefacts import ArtefactStore
     from zeroth_assets.corpus.manifest import load_manifest
-    from zeroth_assets.provenance import trace
+    from zeroth_assets.planning import all_assets
+    from zeroth_assets.provenance import named, trace
     from zeroth_assets.provenance import verify as verify_chain
 
     settings = load_settings()
     store, manifest = ArtefactStore(settings.state_dir / "artefacts"), load_manifest(settings.manifest_path)
-    name, _, partition = artefact.partition("/")
-    chain = trace(store, manifest, name, partition or None)
+    chain = trace(store, manifest, *named(store, artefact, all_assets()))
     read = None
     if verify:
         raw_dir = settings.state_dir / "raw"

@@ -6,6 +6,7 @@ What belongs here: the command's arguments and what it prints. `cli.py` adds it:
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -56,7 +57,9 @@ def query(
             remedy="`zeroth acl list` or `zeroth corpus tenants` shows the names",
         )
     settings = load_settings()
+    began = time.perf_counter()
     with open_retriever(settings, chunk_set, arms=tuple(arm or ("dense", "lexical")), rerank=rerank) as retriever:
+        opened = time.perf_counter() - began
         result = retriever.search(principal, text, k)
         explained = _explained(retriever, principal, text, result) if explain else {}
     if as_json:
@@ -66,11 +69,14 @@ def query(
                 "abstention": result.trace.to_json()["abstention"],
                 "shortfall": result.trace.to_json()["shortfall"],
                 "degraded": list(result.trace.degradations),
-                **({"trace": result.trace.to_json(), "bm25": explained} if explain else {}),
+                **({"trace": result.trace.to_json(), "bm25": explained, "opened_seconds": opened} if explain else {}),
             }
         )
         return
     _show(result, explained, explain)
+    if explain:
+        told = f"{opened:.1f} s before that for model, database and manifest, which a service pays once"
+        out.print(Text(told, style="dim"))
 
 
 def open_retriever(
@@ -109,6 +115,7 @@ def open_retriever(
             threads=settings.threads,
             cache_dir=settings.state_dir / "cache",
         )
+        encoder.loaded()  # now, so that no query's time has it
     reranker: Reranker | None = None
     if rerank == "late" and encoder is not None:
         late = LateInteraction(encoder)

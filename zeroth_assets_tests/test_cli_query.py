@@ -80,9 +80,13 @@ def test_the_stages_and_the_arithmetic_are_shown_on_request() -> None:
     shown = run("idle timeout", *LEXICAL, "--explain")
     assert "1/(60+1)" in shown
     assert "'idle': tf 1" in shown
-    assert "BM25 over 1 of 1 tenants" in shown
+    assert "BM25 over 1 of 1 tenant, " in shown
+    assert re.search(r"as rfc-quic, 1 tenant\b", shown)
+    assert re.search(r"│ +1 │ rfc-quic │", shown), "the tenant by its key, not by a number of the database"
     payload = json.loads(run("idle timeout", *LEXICAL, "--explain", "--json"))
     assert payload["trace"]["stages"][0]["stage"] == "lexical"
+    assert {one["tenant"] for one in payload["trace"]["order"]} == {"rfc-quic"}
+    assert payload["opened_seconds"] > 0
     assert list(payload["bm25"]) == [one["chunk_id"] for one in payload["passages"] if "lexical" in one["ranks"]]
 
 

@@ -21,8 +21,8 @@ from zeroth_assets.corpus.raw import raw_path, read_raw
 from zeroth_assets.corpus.tenants import plan_tenants
 from zeroth_assets.embedding import find_model
 from zeroth_assets.errors import ArtefactError
-from zeroth_assets.planning import Planner
-from zeroth_assets.provenance import Chain, Verified, sidecar_problems, trace, verify
+from zeroth_assets.planning import Planner, all_assets
+from zeroth_assets.provenance import Chain, Verified, named, sidecar_problems, trace, verify
 from zeroth_assets.settings import package_file, read_settings
 
 TENANT = "rfc-orchard-naming"
@@ -317,3 +317,27 @@ def test_a_sidecar_that_says_too_little_or_was_edited_is_a_problem(
     edit_sidecar(home, "corpus_manifest", None, lambda content: content.update(change))
     with pytest.raises(ArtefactError, match="The chain of corpus_manifest is broken"):
         home.verify("corpus_manifest", None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("nonsense", "no asset 'nonsense'"),
+        ("chunk_section_aware", "such as chunks_section_aware"),
+        (CHUNKS, f"zeroth provenance {CHUNKS}/{TENANT}"),
+        (f"{CHUNKS}/rfc-orchard-namin", f"one of {TENANT}"),
+        ("corpus_manifest/rfc", "zeroth provenance corpus_manifest"),
+        ("", "no asset ''"),
+    ],
+)
+def test_a_name_that_is_none_is_answered_with_what_to_type_instead(built: Home, asked: str, told: str) -> None:
+    with pytest.raises(ArtefactError) as caught:
+        named(built.store, asked, all_assets())
+    assert told in str(caught.value)
+    assert "materialize --asset nonsense" not in str(caught.value)
+
+
+def test_a_name_that_is_one_is_taken_apart(built: Home) -> None:
+    assert named(built.store, f" {CHUNKS}/{TENANT}", all_assets()) == (CHUNKS, TENANT)
+    assert named(built.store, "corpus_manifest", all_assets()) == ("corpus_manifest", None)
+    assert named(built.store, "judgments", all_assets()) == ("judgments", None), "never made: the chain says so"

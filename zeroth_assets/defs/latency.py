@@ -12,7 +12,7 @@ from zeroth_assets.defs.evaluation import GROUP
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.defs.retrieval import asked_queries, open_arm
+from zeroth_assets.defs.retrieval_arms import asked_queries, open_arm
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, split_arm
 from zeroth_assets.planning import measured_arms

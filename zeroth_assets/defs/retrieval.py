@@ -1,13 +1,9 @@
 """Retrieval runs: what belongs here is one asset, partitioned by chunk set and retriever, of ranked runs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
@@ -15,26 +11,14 @@ from zeroth_assets.defs.golden import golden_frames, imported_golden
 from zeroth_assets.defs.partitions import all_of, arms, store_key
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.embedding import embed_with_memo
-from zeroth_assets.evaluation.postfilter import PostFilterSearch
-from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RETRIEVERS, RetrieverArm, askable, asks, split_arm
+from zeroth_assets.defs.retrieval_arms import asked_queries, embedded_queries, open_arm, reranker_of
+from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RETRIEVERS, split_arm
 from zeroth_assets.planning.retrieval_stages import arm_depth, run_depth
-from zeroth_assets.search.arms import DenseSearch
-from zeroth_assets.search.dense import DenseRetriever
-from zeroth_assets.search.dense_route import Path
-from zeroth_assets.search.model import StageResult
-from zeroth_assets.search.path_model import stored_costs
-from zeroth_assets.search.rerank import Reranker
-from zeroth_assets.search.rerank_cross import CrossEncoderReranker
-from zeroth_assets.search.rerank_late import LateInteraction
 from zeroth_assets.search.retriever import Retriever
-from zeroth_assets.search.retriever_model import Digested, QueryEncoder, RetrieverConfig
 from zeroth_assets.search.runs import PER_QUERY_SCHEMA, latencies, run_queries
-from zeroth_assets.search.supersession import Lineage
 from zeroth_assets.settings import CHUNK_SETS
 from zeroth_assets.store.preflight import preflight
 
-ALL_PRINCIPAL = "all"
 DEEPEST = 1_000
 """Passages asked for where one document's are wanted of all that its tenant has: the most that a retriever gives."""
 _FIELDS: dict[str, Any] = {
@@ -45,96 +29,6 @@ _FIELDS: dict[str, Any] = {
     "ranking": pl.List(pl.String),
 }
 RUNS_SCHEMA = pl.Schema(_FIELDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Query vectors that are there already, in place of an encoder; an arm's latency is then without embedding."""
-
-    fingerprint: Digested
-    vectors: Mapping[str, NDArray[np.float32]]
-
-    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of texts that were embedded beforehand."""
-        return np.stack([self.vectors[text] for text in texts])
-
-
-@dataclass(frozen=True, slots=True)
-class Along:
-    """The dense arm along one path."""
-
-    dense: DenseRetriever
-    path: Path | None
-
-    def search(self, principal: str, vector: NDArray[np.float32], k: int) -> StageResult:
-        """The k nearest chunks that the principal may see."""
-        return self.dense.search(principal, vector, k, path=self.path)
-
-    def close(self) -> None:
-        """Close what is kept open."""
-        self.dense.close()
-
-
-def embedded_queries(project: Project, texts: Sequence[str]) -> Embedded:
-    """The vectors of `texts`, from the memo where it has them."""
-    encoder = project.encoder
-    vectors = embed_with_memo([encoder.query_prefix + text for text in texts], encoder, project.memo).vectors
-    return Embedded(encoder.fingerprint, dict(zip(texts, vectors, strict=True)))
-
-
-def open_arm(
-    project: Project, chunk_set: str, arm: RetrieverArm, encoder: QueryEncoder | None, *, depth: int | None = None
-) -> Retriever:
-    """The retriever of an arm; close it after use."""
-    dimension = project.model.dimension
-    config = RetrieverConfig(
-        chunk_set,
-        arms=arm.stages,
-        depth=depth or project.settings.retrieval_depth,
-        dimension=dimension,
-        rerank_seconds=30.0,
-    )
-    dense: DenseSearch | None = None
-    if arm.postfilter:
-        dense = PostFilterSearch(project.database, chunk_set, dimension=dimension)
-    elif arm.dense and encoder is not None:
-        digest = encoder.fingerprint.digest
-        costs = stored_costs(project.store, chunk_set)
-        opened = DenseRetriever(
-            project.database, chunk_set, fingerprint_digest=digest, dimension=dimension, costs=costs
-        )
-        dense = Along(opened, arm.path)
-    return Retriever(
-        project.database,
-        project.store,
-        config,
-        encoder=encoder if arm.dense else None,
-        dense=dense,
-        reranker=_reranker(project) if arm.rerank else None,
-        lineage=Lineage.of(project.manifest),
-    )
-
-
-def _reranker(project: Project) -> Reranker | None:
-    match project.settings.reranker:
-        case "late":
-            return LateInteraction(project.encoder)
-        case "cross":
-            return CrossEncoderReranker()
-    return None
-
-
-def asked_queries(project: Project, *, within: bool) -> pl.DataFrame:
-    """Who asks what: query_id, role, principal, text, split and category; `within` a document too, or not."""
-    planner = project.planner()
-    queries, spans = golden_frames(project.store)
-    indexed = set.intersection(*(set(planner.tenants_with(f"tenant_index_{chunk_set}")) for chunk_set in CHUNK_SETS))
-    placed = planner.assignments.filter(pl.col("tenant").is_in(sorted(indexed)))
-    owners = dict(placed.select("document_id", "tenant").iter_rows())
-    queries, _ = askable(queries, spans, owners)
-    told = queries.select("query_id", "text", "split", "category")
-    asked = asks(queries, spans, owners, ALL_PRINCIPAL).join(told, on="query_id").sort("role", "query_id")
-    return asked if within else asked.filter(pl.col("role") != NAMED_DOCUMENT)
 
 
 def _answers(
@@ -260,7 +154,7 @@ def retrieval_runs(context: dg.AssetExecutionContext, project: Project) -> Any:
             done += part.height
             progress(done, asked.height)
         config = retriever.config
-    identity = None if (reranker := _reranker(project) if arm.rerank else None) is None else reranker.identity
+    identity = None if (reranker := reranker_of(project) if arm.rerank else None) is None else reranker.identity
     frame = pl.concat(frames).sort("role", "query_id")
     degraded = frame.filter(pl.col("degraded").is_not_null())
     results = [

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zeroth_assets.errors import EmbeddingError, QueryError
 from zeroth_assets.search.fulltext import FullTextRetriever
 from zeroth_assets.search.lexical import LexicalResult, LexicalRetriever, NoTermsError
-from zeroth_assets.search.model import StageResult
+from zeroth_assets.search.model import StageResult, counted
 from zeroth_assets.search.retriever_model import QueryEncoder, RetrieverConfig
 
 _CALLERS = 8
@@ -169,7 +169,7 @@ def _in_both(stages: tuple[StageResult, ...], lexical: LexicalResult | None) -> 
             continue
         both = [c for c in stage.candidates if (c.tenant_id, c.chunk_id) not in lacking]
         missing += lost
-        reasons = (stage.degraded, f"{lost} candidates are not in the postings")
+        reasons = (stage.degraded, f"{counted(lost, 'candidate')} not in the postings")
         ranked = tuple(replace(candidate, rank=rank) for rank, candidate in enumerate(both, 1))
         kept.append(replace(stage, candidates=ranked, degraded="; ".join(filter(None, reasons))))
     return Found(tuple(kept), lexical, {"not_in_postings": missing} if missing else {})

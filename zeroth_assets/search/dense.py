@@ -28,6 +28,7 @@ from zeroth_assets.search.dense_route import PATHS, Limits, Path, Route, choose_
 from zeroth_assets.search.dense_sql import Hit, Statement, VisibleTenant
 from zeroth_assets.search.model import Candidate, Shortfall, ShortfallReason, StageResult
 from zeroth_assets.search.path_model import PathCosts
+from zeroth_assets.store import acl
 from zeroth_assets.store.connect import Database, principal_session
 from zeroth_assets.store.failures import database_errors
 from zeroth_assets.store.registry import ChunkSet, find_chunk_set
@@ -42,7 +43,8 @@ class DenseRetriever:
 
     `fingerprint_digest` is that of the encoder whose query vectors will come; None leaves that to the caller and then
     refuses only indexes that differ from each other. `costs` are used if they are of this index, else paths are chosen
-    conservatively (partitions alone) and the result's `plan` says so.
+    conservatively (partitions alone) and the result's `plan` says so. `for_measurement` lets the principals ask that a
+    measurement has made for itself.
 
     Raises:
         DatabaseError: no such chunk set, or several of that name and no `dimension`.
@@ -57,7 +59,9 @@ class DenseRetriever:
         costs: PathCosts | None = None,
         dimension: int | None = None,
         limits: Limits | None = None,
+        for_measurement: bool = False,
     ) -> None:
+        self._for_measurement = for_measurement
         self._connections = Connections(db, dense_sql.adapt)
         with database_errors(f"opening chunk set {chunk_set}"), self._connections.borrow() as connection:
             self._chunk_set = find_chunk_set(connection, chunk_set, dimension)
@@ -104,6 +108,8 @@ class DenseRetriever:
             QueryError: a principal, vector, k or path that is not usable; query and index of different fingerprints.
             DatabaseError: the database failed.
         """
+        if not self._for_measurement:
+            acl.check_person(principal)
         asked = self._check(vector, k, path)
         began = time.perf_counter()
         with (

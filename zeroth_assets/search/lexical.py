@@ -14,7 +14,7 @@ from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.errors import QueryError
 from zeroth_assets.search.bm25 import Hit
 from zeroth_assets.search.explanation import Explanation
-from zeroth_assets.search.model import Candidate, Shortfall, StageResult
+from zeroth_assets.search.model import Candidate, Shortfall, StageResult, counted
 from zeroth_assets.search.passages import Key, present
 from zeroth_assets.search.query_text import checked_k, checked_query
 from zeroth_assets.search.scoring import Scoring
@@ -135,7 +135,10 @@ class LexicalRetriever:
                 "search": ranked_seconds,
                 "re-read": read_seconds,
             },
-            plan=f"BM25 over {len(shelved.opened)} of {len(tenants)} tenants, {shelved.index.chunks:,} chunks",
+            plan=(
+                f"BM25 over {len(shelved.opened)} of {counted(len(tenants), 'tenant')},"
+                f" {counted(shelved.index.chunks, 'chunk')}"
+            ),
             degraded=_degraded(shelved, dropped, artefact_name(self.chunk_set)),
             counts={
                 "tenants": len(tenants),
@@ -171,8 +174,9 @@ def _degraded(shelved: Shelved, dropped: int, artefact: str) -> str | None:
     reasons = []
     if shelved.missing:
         reasons.append(
-            f"{len(shelved.missing)} permitted tenants have no postings: run `zeroth materialize --asset {artefact}`"
+            f"no postings of {counted(len(shelved.missing), 'permitted tenant')}:"
+            f" run `zeroth materialize --asset {artefact}`"
         )
     if dropped:
-        reasons.append(f"{dropped} hits of the postings are not in the database any more")
+        reasons.append(f"{counted(dropped, 'hit')} of the postings not in the database any more")
     return "; ".join(reasons) or None

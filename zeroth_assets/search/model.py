@@ -1,7 +1,7 @@
 """What stages of a search hand to each other: candidates, shortfalls and stage results.
 
-What belongs here: frozen values without behaviour that reads or writes. A shortfall is a value of its own, so that no
-caller can take "the filtered search came back short" for "there is no evidence".
+What belongs here: frozen values without behaviour that reads or writes, and how numbers of them are worded. A shortfall
+is a value of its own, so that no caller can take "the filtered search came back short" for "there is no evidence".
 """
 
 from __future__ import annotations
@@ -9,6 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+
+def counted(number: int, thing: str) -> str:
+    """So many of a thing, in words for a person.
+
+    >>> counted(1, "tenant"), counted(1_200, "tenant")
+    ('1 tenant', '1,200 tenants')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
 
 ShortfallReason = Literal["fewer_rows_than_k", "index_exhausted", "scan_bound_reached", "no_tenant"]
 

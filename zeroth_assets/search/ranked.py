@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from zeroth_assets.search.abstention import Abstention, ScoreSource, Threshold
 from zeroth_assets.search.diversify import diversify
 from zeroth_assets.search.fusion import Fused
-from zeroth_assets.search.model import Shortfall
+from zeroth_assets.search.model import Shortfall, counted
 from zeroth_assets.search.passages import Key, Passage
 from zeroth_assets.search.rerank import Reranker, RerankError, rerank_within
 from zeroth_assets.search.retriever_model import RetrievalResult, Retrieved, RetrieverConfig
@@ -131,7 +131,7 @@ def _too_few(ranked: Ranked, config: RetrieverConfig) -> Abstention | None:
         return None
     if any(s.shortfall is not None and s.shortfall.reason == "no_tenant" for s in ranked.trace.stages):
         return Abstention("no_tenant", "the principal's grants were revoked while the query ran")
-    detail = f"{count} passages where {config.min_passages} are needed to judge"
+    detail = f"{counted(count, 'passage')} where at least {config.min_passages} must be there to judge"
     return Abstention("insufficient_candidates", detail)
 
 
@@ -163,12 +163,13 @@ def _shortfall(ranked: Ranked, found: int) -> Shortfall | None:
 def _degradations(trace: Trace, reranked: RerankTrace | None, threshold: Threshold | None) -> tuple[str, ...]:
     reasons = [f"{stage.stage}: {stage.degraded}" for stage in trace.stages if stage.degraded]
     reasons += [
-        f"{stage.stage}: {stage.shortfall.returned} of {stage.shortfall.asked} candidates, {stage.shortfall.reason}"
+        f"{stage.stage}: {stage.shortfall.returned} of {counted(stage.shortfall.asked, 'candidate')},"
+        f" {stage.shortfall.reason}"
         for stage in trace.stages
         if stage.shortfall is not None and not stage.shortfall.complete
     ]
     if trace.dropped.get("gone_when_read"):
-        reasons.append(f"{trace.dropped['gone_when_read']} candidates were gone when they were read")
+        reasons.append(f"{counted(trace.dropped['gone_when_read'], 'candidate')} gone when read")
     if reranked is not None and reranked.failure is not None:
         reasons.append(f"reranker: {reranked.failure}")
         if threshold is not None and threshold.source == "reranker":

@@ -124,6 +124,7 @@ class Retriever:
             k=k,
             config_digest=self.config.digest,
             tenants=len(tenants),
+            tenant_keys={tenant_id: key for key, tenant_id in tenants.items()},
             rrf_k=self.config.rrf_k,
             fingerprints=fingerprints,
         )

@@ -33,7 +33,7 @@ class Trace:
 
     `deferred` passages overlap one before them; `moved` ones were superseded by one behind them. `order` are the
     passages that stood at the end, best first, before an abstention withheld them. `dropped` counts candidates that
-    left on the way, by reason.
+    left on the way, by reason. `tenant_keys` names the tenants that the principal may read, by id.
     """
 
     principal: str
@@ -43,6 +43,7 @@ class Trace:
     k: int
     config_digest: str
     tenants: int
+    tenant_keys: Mapping[int, str] = field(default_factory=dict)
     stages: tuple[StageResult, ...] = ()
     fused: tuple[Fused[Key], ...] = ()
     rrf_k: float = 60.0
@@ -67,20 +68,20 @@ class Trace:
             "k": self.k,
             "config": self.config_digest,
             "tenants": self.tenants,
-            "stages": [_stage(stage) for stage in self.stages],
+            "stages": [self._stage(stage) for stage in self.stages],
             "fused": [
                 {
-                    **_key(fused.id),
+                    **self._key(fused.id),
                     "rank": fused.rank,
                     "score": fused.score,
                     "contributions": [asdict(part) for part in fused.contributions],
                 }
                 for fused in self.fused
             ],
-            "rerank": None if self.rerank is None else _rerank(self.rerank),
-            "deferred": [_key(key) for key in self.deferred],
-            "moved": [_key(key) for key in self.moved],
-            "order": [_key(key) for key in self.order],
+            "rerank": None if self.rerank is None else self._rerank(self.rerank),
+            "deferred": [self._key(key) for key in self.deferred],
+            "moved": [self._key(key) for key in self.moved],
+            "order": [self._key(key) for key in self.order],
             "dropped": dict(self.dropped),
             "degraded": list(self.degradations),
             "abstention": None if self.abstention is None else asdict(self.abstention),
@@ -89,32 +90,31 @@ class Trace:
             "seconds": dict(self.seconds),
         }
 
+    def _stage(self, stage: StageResult) -> dict[str, Any]:
+        return {
+            "stage": stage.stage,
+            "plan": stage.plan,
+            "degraded": stage.degraded,
+            "shortfall": _shortfall(stage.shortfall),
+            "counts": dict(stage.counts),
+            "seconds": dict(stage.seconds),
+            "candidates": [
+                {**self._key((c.tenant_id, c.chunk_id)), "rank": c.rank, "score": c.score} for c in stage.candidates
+            ],
+        }
 
-def _stage(stage: StageResult) -> dict[str, Any]:
-    return {
-        "stage": stage.stage,
-        "plan": stage.plan,
-        "degraded": stage.degraded,
-        "shortfall": _shortfall(stage.shortfall),
-        "counts": dict(stage.counts),
-        "seconds": dict(stage.seconds),
-        "candidates": [{**_key((c.tenant_id, c.chunk_id)), "rank": c.rank, "score": c.score} for c in stage.candidates],
-    }
+    def _rerank(self, rerank: RerankTrace) -> dict[str, Any]:
+        return {
+            "identity": rerank.identity,
+            "shortlist": rerank.shortlist,
+            "truncated": rerank.truncated,
+            "failure": rerank.failure,
+            "scores": [{**self._key(key), "score": score} for key, score in rerank.scores.items()],
+        }
 
-
-def _rerank(rerank: RerankTrace) -> dict[str, Any]:
-    return {
-        "identity": rerank.identity,
-        "shortlist": rerank.shortlist,
-        "truncated": rerank.truncated,
-        "failure": rerank.failure,
-        "scores": [{**_key(key), "score": score} for key, score in rerank.scores.items()],
-    }
+    def _key(self, key: Key) -> dict[str, Any]:
+        return {"tenant": self.tenant_keys.get(key[0]), "tenant_id": key[0], "chunk_id": str(key[1])}
 
 
 def _shortfall(shortfall: Shortfall | None) -> dict[str, Any] | None:
     return None if shortfall is None else {**asdict(shortfall), "complete": shortfall.complete}
-
-
-def _key(key: Key) -> dict[str, Any]:
-    return {"tenant_id": key[0], "chunk_id": str(key[1])}

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from zeroth_assets.search.model import Shortfall
+from zeroth_assets.search.model import Shortfall, counted
 from zeroth_assets.search.passages import Key
 from zeroth_assets.search.trace import Trace
 
@@ -26,7 +26,8 @@ def render_trace(trace: Trace, *, rows: int = 20) -> RenderableType:
 
 def _stages(trace: Trace) -> Table:
     table = Table(
-        title=f"{trace.chunk_set} as {escape(trace.principal)}, {trace.tenants} tenants", title_justify="left"
+        title=f"{trace.chunk_set} as {escape(trace.principal)}, {counted(trace.tenants, 'tenant')}",
+        title_justify="left",
     )
     for name in ("stage", "found", "ms", "plan", "remarks"):
         table.add_column(name, justify="right" if name in ("found", "ms") else "left", overflow="fold")
@@ -54,7 +55,7 @@ def _fusion(trace: Trace, rows: int) -> Table:
         score, place = scores.get(fused.id), final.get(fused.id)
         table.add_row(
             str(fused.rank),
-            str(fused.id[0]),
+            Text(trace.tenant_keys.get(fused.id[0], str(fused.id[0]))),
             str(fused.id[1]),
             escape(fused.explain(trace.rrf_k)),
             "" if score is None else f"{score:.4f}",
@@ -64,13 +65,15 @@ def _fusion(trace: Trace, rows: int) -> Table:
 
 
 def _lines(trace: Trace) -> list[str]:
-    lines = [f"{count} candidates dropped: {reason.replace('_', ' ')}" for reason, count in trace.dropped.items()]
+    lines = [
+        f"{counted(count, 'candidate')} dropped: {reason.replace('_', ' ')}" for reason, count in trace.dropped.items()
+    ]
     if trace.deferred:
         lines.append(f"put behind, since they overlap one before them: {_chunks(trace.deferred)}")
     if trace.moved:
         lines.append(f"put behind their successors: {_chunks(trace.moved)}")
     if trace.rerank is not None and trace.rerank.truncated:
-        lines.append(f"the reranker read {trace.rerank.truncated} inputs only in part")
+        lines.append(f"the reranker read {counted(trace.rerank.truncated, 'input')} only in part")
     lines += [f"degraded: {reason}" for reason in trace.degradations]
     if trace.shortfall is not None:
         lines.append(_short(trace.shortfall))

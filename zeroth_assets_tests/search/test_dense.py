@@ -17,6 +17,7 @@ from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.dense_route import Limits, Path
 from zeroth_assets.search.model import StageResult
 from zeroth_assets.search.path_costs import measure_path_costs
+from zeroth_assets.store.acl import measuring
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.read import read_vectors
 from zeroth_assets.store.registry import find_chunk_set
@@ -194,6 +195,11 @@ def test_a_k_that_is_no_positive_integer_is_refused(dense: DenseRetriever, k: An
 def test_a_malformed_principal_is_refused(dense: DenseRetriever, principal: str) -> None:
     with pytest.raises(QueryError, match="principal"):
         dense.search(principal, _UNIT, 10)
+
+
+def test_a_measurements_principal_is_nobody_who_asks(filled: Database, dense: DenseRetriever) -> None:
+    with measuring(filled, {"measure.one": ["rfc-small"]}), pytest.raises(QueryError, match=r"measure\."):
+        dense.search("measure.one", _UNIT, 10)
 
 
 def test_a_path_that_does_not_exist_is_refused(dense: DenseRetriever) -> None:

@@ -449,7 +449,7 @@ def test_the_trace_is_plain_json_and_readable_and_holds_no_text(make: Make) -> N
         assert words not in json.dumps(payload)
         assert words not in shown
     assert payload["fused"][0]["contributions"][0]["rank"] == 1
-    assert payload["stages"][1]["plan"].startswith("BM25 over 1 of 1 tenants")
+    assert payload["stages"][1]["plan"].startswith("BM25 over 1 of 1 tenant, ")
     assert payload["order"][0]["chunk_id"] == str(result.passages[0].passage.chunk_id)
     assert payload["fingerprints"]["encoder"] == "print-1"
     assert "1/(60+1)" in shown
