@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,11 +18,15 @@ from zeroth_assets.errors import QueryError
 from zeroth_assets.settings import CHUNK_SETS, Settings, load_settings
 
 if TYPE_CHECKING:
+    from zeroth_assets.artefacts import ArtefactStore
+    from zeroth_assets.search.abstention import Threshold
     from zeroth_assets.search.retriever import Retriever
-    from zeroth_assets.search.retriever_model import RetrievalResult
+    from zeroth_assets.search.retriever_model import RetrievalResult, RetrieverConfig
 
-RerankerName = Literal["none", "late", "cross"]
+DEFAULT_ARMS = ("dense", "lexical")
 _SHOWN = 400
+# A share of the shorter passage; windows share 15 % with each neighbour.
+_MAX_OVERLAP = 0.1
 # A person waits longer than a service.
 _RERANK_SECONDS = 15.0
 # A document's own bytes must not steer the terminal.
@@ -39,7 +43,24 @@ def query(
     arm: Annotated[
         list[str] | None, typer.Option("--arm", help="dense, lexical or fulltext; repeat for several.")
     ] = None,
-    rerank: Annotated[str, typer.Option(help="none, late (the packaged encoder) or cross (a cross-encoder).")] = "none",
+    rerank: Annotated[
+        str | None,
+        typer.Option(help="none, late (the packaged encoder), cross or hosted. Default: ZEROTH_RERANKER."),
+    ] = None,
+    abstain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROLE",
+            help="Withhold weak evidence, by the threshold calibrated for principals of this role: unrestricted or "
+            "single_tenant.",
+        ),
+    ] = None,
+    high_risk: Annotated[
+        bool, typer.Option("--high-risk", help="No answer where the reranker fails, instead of a shorter one.")
+    ] = False,
+    diverse: Annotated[
+        bool, typer.Option("--diverse", help="Put passages that overlap a better one of their document behind.")
+    ] = False,
     analyse: Annotated[bool, typer.Option("--analyse", help="Only show what the analyser makes of the text.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show each stage, plan, score and its arithmetic.")
@@ -56,9 +77,19 @@ def query(
             expected="--principal with a tenant's key, `all`, or a name that was granted tenants",
             remedy="`zeroth acl list` or `zeroth corpus tenants` shows the names",
         )
+    from zeroth_assets.search.retriever_model import RetrieverConfig
+
     settings = load_settings()
     began = time.perf_counter()
-    with open_retriever(settings, chunk_set, arms=tuple(arm or ("dense", "lexical")), rerank=rerank) as retriever:
+    config = RetrieverConfig(
+        chunk_set,
+        arms=tuple(arm or DEFAULT_ARMS),  # type: ignore[arg-type]  # checked there
+        depth=settings.retrieval_depth,
+        rerank_seconds=_RERANK_SECONDS,
+        high_risk=high_risk,
+        max_overlap=_MAX_OVERLAP if diverse else None,
+    )
+    with open_retriever(settings, config, rerank=rerank, abstain=abstain) as retriever:
         opened = time.perf_counter() - began
         result = retriever.search(principal, text, k)
         explained = _explained(retriever, principal, text, result) if explain else {}
@@ -80,31 +111,31 @@ def query(
 
 
 def open_retriever(
-    settings: Settings, chunk_set: str, *, arms: tuple[str, ...] = ("dense", "lexical"), rerank: str = "none"
+    settings: Settings, config: RetrieverConfig, *, rerank: str | None = None, abstain: str | None = None
 ) -> Retriever:
     """The retriever over this home's database and artefacts, with the manifest's lineage; close it after use.
 
+    `rerank` is what the settings say where it is None; `abstain` is the role whose threshold is applied.
+
     Raises:
-        QueryError: an arm or a reranker of another name.
-        DatabaseError, EmbeddingError: they cannot be opened.
+        QueryError: a reranker or a role of another name, or arms without a threshold.
+        ArtefactError: no threshold was calibrated.
+        DatabaseError, EmbeddingError, SettingsError: a stage cannot be opened.
     """
     from zeroth_assets.artefacts import ArtefactStore
     from zeroth_assets.corpus.manifest import load_manifest
     from zeroth_assets.embedding import load_encoder
     from zeroth_assets.search.path_model import stored_costs
-    from zeroth_assets.search.rerank import Reranker
-    from zeroth_assets.search.rerank_cross import CrossEncoderReranker
-    from zeroth_assets.search.rerank_late import LateInteraction
+    from zeroth_assets.search.rerank_choice import checked_name, open_reranker
     from zeroth_assets.search.retriever import Retriever
-    from zeroth_assets.search.retriever_model import RetrieverConfig
     from zeroth_assets.search.supersession import Lineage
     from zeroth_assets.store.connect import open_database
 
-    if rerank not in ("none", "late", "cross"):
-        raise QueryError(f"There is no reranker {rerank!r}", expected="none, late or cross", found=repr(rerank))
-    config = RetrieverConfig(chunk_set, arms=arms, rerank_seconds=_RERANK_SECONDS)  # type: ignore[arg-type]  # checked
+    chosen = checked_name(rerank or settings.reranker)
+    store = ArtefactStore(settings.state_dir / "artefacts")
+    threshold = None if abstain is None else _threshold(store, config, abstain, reranked=chosen != "none")
     encoder = None
-    if "dense" in arms or rerank == "late":
+    if "dense" in config.arms or chosen == "late":
         encoder = load_encoder(
             settings.model,
             revision=settings.model_revision,
@@ -116,25 +147,55 @@ def open_retriever(
             cache_dir=settings.state_dir / "cache",
         )
         encoder.loaded()  # now, so that no query's time has it
-    reranker: Reranker | None = None
-    if rerank == "late" and encoder is not None:
-        late = LateInteraction(encoder)
-        late.load()
-        reranker = late
-    elif rerank == "cross":
-        cross = CrossEncoderReranker()
-        cross.load()
-        reranker = cross
-    store = ArtefactStore(settings.state_dir / "artefacts")
     return Retriever(
         open_database(settings.state_dir, settings.database_url, settings.pg_bin),
         store,
         config,
-        encoder=encoder if "dense" in arms else None,
-        costs=stored_costs(store, chunk_set),
-        reranker=reranker,
+        encoder=encoder if "dense" in config.arms else None,
+        costs=stored_costs(store, config.chunk_set),
+        reranker=open_reranker(
+            chosen,
+            encoder=encoder,
+            model=settings.reranker_model,
+            revision=settings.reranker_revision,
+            precision=settings.precision,
+            url=settings.reranker_url,
+            api_key=settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None,
+        ),
+        threshold=threshold,
         lineage=Lineage.of(load_manifest(settings.manifest_path)),
     )
+
+
+def _threshold(store: ArtefactStore, config: RetrieverConfig, role: str, *, reranked: bool) -> Threshold:
+    """The threshold of the measured arm that has these stages."""
+    from zeroth_assets.evaluation.retrieval_abstention import published_threshold, score_source
+    from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, SINGLE_TENANT, UNRESTRICTED
+
+    if role not in (UNRESTRICTED, SINGLE_TENANT):
+        raise QueryError(
+            f"There is no threshold for role {role!r}",
+            expected=f"{UNRESTRICTED} (a principal that sees everything) or {SINGLE_TENANT}",
+            found=repr(role),
+        )
+    fitting = (
+        arm
+        for arm in RETRIEVERS.values()
+        if set(arm.stages) == set(config.arms)
+        and arm.rerank == reranked
+        and not arm.postfilter
+        and score_source(arm) is not None
+    )
+    arm = next(fitting, None)
+    if arm is None:
+        stages = f"{' and '.join(config.arms)}{', reranked' if reranked else ''}"
+        raise QueryError(
+            "No arm of these stages has a threshold",
+            expected="dense; dense and lexical; or these two reranked",
+            found=stages,
+            remedy="ask without --abstain, or with other arms",
+        )
+    return published_threshold(store, config.chunk_set, arm.name, role)
 
 
 def _explained(retriever: Retriever, principal: str, text: str, result: RetrievalResult) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from zeroth_assets.errors import SettingsError
@@ -97,9 +97,18 @@ class Settings(BaseSettings):
     arms: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Comma-separated retrievers that are measured. Default: all that the settings allow."
     )
-    reranker: Literal["none", "late", "cross"] = Field(
-        default="none", description="What reorders the shortlist: nothing, the packaged encoder, or a cross-encoder."
+    reranker: Literal["none", "late", "cross", "hosted"] = Field(
+        default="none",
+        description="What reorders the shortlist: nothing, the packaged encoder, a cross-encoder, or a service.",
     )
+    reranker_model: str | None = Field(
+        default=None, description="Cross-encoder: hub id or folder, default BAAI/bge-reranker-base; or a service's own."
+    )
+    reranker_revision: str | None = Field(default=None, description="Pinned revision of another cross-encoder.")
+    reranker_url: str | None = Field(
+        default=None, repr=False, description="Service that reranks; it is sent passages that the principal may read."
+    )
+    reranker_api_key: SecretStr | None = Field(default=None, description="Key that is sent to that service alone.")
     retrieval_depth: int = Field(default=50, ge=10, le=1000, description="Candidates that each arm gives.")
     latency_queries: int = Field(
         default_factory=lambda known: (
@@ -137,6 +146,10 @@ class Settings(BaseSettings):
         "database_url",
         "pg_bin",
         "model_revision",
+        "reranker_model",
+        "reranker_revision",
+        "reranker_url",
+        "reranker_api_key",
         "expert_labels",
         "baselines",
         mode="before",

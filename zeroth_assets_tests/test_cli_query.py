@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from zeroth_assets import cli_query
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.embedding import Encoder, load_encoder
-from zeroth_assets.errors import QueryError
+from zeroth_assets.errors import ArtefactError, QueryError
+from zeroth_assets.search.abstention import Threshold
 from zeroth_assets.search.query_text import checked_query
 from zeroth_assets.settings import Settings, read_settings
 from zeroth_assets.store import connect
@@ -121,12 +122,51 @@ def test_a_documents_bytes_do_not_steer_the_terminal(monkeypatch: pytest.MonkeyP
         (("idle", *LEXICAL, "--k", "0"), "number of results"),
         (("idle", "-p", "rfc-quic", "--arm", "sparse"), "cannot be configured"),
         (("idle", "-p", "rfc-quic", "--arm", "lexical", "--rerank", "best"), "no reranker"),
+        (("idle", *LEXICAL, "--abstain", "everybody"), "no threshold for role"),
+        (("idle", *LEXICAL, "--abstain", "unrestricted"), "No arm of these stages"),
         (("idle", "-p", "stranger", "--arm", "lexical"), "not known"),
     ],
 )
 def test_what_cannot_be_asked_is_a_typed_error(arguments: tuple[str, ...], named: str) -> None:
     with pytest.raises(QueryError, match=named):
         CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def test_a_threshold_that_was_never_calibrated_is_named_with_what_makes_it() -> None:
+    with pytest.raises(ArtefactError, match="abstention_metrics"):
+        CliRunner().invoke(
+            app, ["idle", "-p", "rfc-quic", "--arm", "dense", "--abstain", "single_tenant"], catch_exceptions=False
+        )
+
+
+def test_a_calibrated_threshold_withholds_weak_evidence(home: Path, encoder: Encoder) -> None:
+    fingerprints = {"chunk_set": "section_aware", "encoder": encoder.fingerprint.digest}
+    threshold = Threshold("dense", 0.99, 0.05, 0, 0, 0.1, 0.95, 9, 9, 0.5, "calibration", fingerprints)
+    details = {"thresholds": {"section_aware.dense_exact/single_tenant": json.loads(threshold.to_json())}}
+    ArtefactStore(home / "artefacts").write_frame(
+        pl.DataFrame({"metric": ["auroc"]}),
+        "abstention_metrics",
+        describes="thresholds",
+        code_version="1",
+        code="test",
+        details=details,
+    )
+    asked = ("when is a silent link shut down", "-p", "rfc-quic", "--chunk-set", "section_aware", "--arm", "dense")
+    assert "weak_evidence" in run(*asked, "--abstain", "single_tenant")
+    assert json.loads(run(*asked, "--json"))["abstention"] is None, "without the option nothing is withheld"
+
+
+def test_a_reranker_that_fails_means_a_shorter_answer_or_none_where_that_is_asked(
+    at_home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = at_home.model_copy(
+        update={"reranker": "hosted", "reranker_url": "http://127.0.0.1:9/rerank", "reranker_model": "m"}
+    )
+    monkeypatch.setattr(cli_query, "load_settings", lambda: served)
+    shown = run("idle timeout", *LEXICAL, "--k", "4")
+    assert "degraded: reranker" in shown
+    assert "3. rfc:" not in shown
+    assert "reranker_unavailable" in run("idle timeout", *LEXICAL, "--high-risk")
 
 
 def test_nothing_found_is_said_in_words() -> None:

@@ -9,10 +9,10 @@ import polars as pl
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
-from zeroth_assets.defs.golden import own_frames
+from zeroth_assets.defs.golden import own_frames, truth_of
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.resources import Project
-from zeroth_assets.errors import ArtefactError, MeasurementError
+from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.abstention import ALL
 from zeroth_assets.evaluation.abstention_plots import plot_risk_coverage, plot_score_distributions
 from zeroth_assets.evaluation.retrieval_abstention import (
@@ -42,24 +42,6 @@ HEADLINES = (
     "area_under_risk_coverage",
 )
 DRAWN = ("fixed_512.rrf_rerank/unrestricted", "fixed_512.rrf/unrestricted", "fixed_512.dense_postfilter/single_tenant")
-
-
-def published_threshold(store: ArtefactStore, chunk_set: str, arm: str, role: str) -> Threshold:
-    """The threshold in force for a retriever of this arm.
-
-    Raises:
-        ArtefactError: none was calibrated for it.
-    """
-    thresholds = store.require("abstention_metrics").details.get("thresholds", {})
-    name = f"{chunk_set}.{arm}/{role}"
-    if name not in thresholds:
-        raise ArtefactError(
-            f"There is no abstention threshold for {name}",
-            expected=", ".join(sorted(thresholds)) or "a calibrated arm",
-            found="none",
-            remedy="add unanswerable queries to the calibration split, or ask without a threshold",
-        )
-    return Threshold.from_json(json.dumps(thresholds[name]))
 
 
 def index_fingerprints(db: Database, chunk_set: str, reranker: str | None) -> dict[str, str]:
@@ -113,7 +95,7 @@ def abstention_metrics(context: dg.AssetExecutionContext, project: Project) -> A
     qrels = store.read_frame("golden_set")
     ground = Ground(
         corpus_fingerprint=store.require("tenant_assignments").sha256,
-        golden_fingerprint=str(store.require("golden_set").details["digest"]),
+        golden_fingerprint=truth_of(store),
         target=settings.abstention_target,
         seed=settings.seed,
         resamples=settings.resamples,

@@ -23,8 +23,7 @@ from zeroth_assets.search.dense_route import Path
 from zeroth_assets.search.model import StageResult
 from zeroth_assets.search.path_model import stored_costs
 from zeroth_assets.search.rerank import Reranker
-from zeroth_assets.search.rerank_cross import CrossEncoderReranker
-from zeroth_assets.search.rerank_late import LateInteraction
+from zeroth_assets.search.rerank_choice import open_reranker
 from zeroth_assets.search.retriever import Retriever
 from zeroth_assets.search.retriever_model import Digested, QueryEncoder, RetrieverConfig
 from zeroth_assets.search.supersession import Lineage
@@ -103,12 +102,16 @@ def open_arm(
 
 def reranker_of(project: Project) -> Reranker | None:
     """The reranker that the settings name."""
-    match project.settings.reranker:
-        case "late":
-            return LateInteraction(project.encoder)
-        case "cross":
-            return CrossEncoderReranker()
-    return None
+    settings = project.settings
+    return open_reranker(
+        settings.reranker,
+        encoder=project.encoder if settings.reranker == "late" else None,
+        model=settings.reranker_model,
+        revision=settings.reranker_revision,
+        precision=settings.precision,
+        url=settings.reranker_url,
+        api_key=settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else None,
+    )
 
 
 def asked_queries(project: Project, *, within: bool) -> pl.DataFrame:

@@ -1,25 +1,27 @@
 """Abstention of each arm: a threshold from the calibration split, and what it does on the test split.
 
-What belongs here: going through roles and splits of an arm's runs. Calibrating and reporting are `abstention`'s, the
-join of runs and grades is `abstention_outcomes`'.
+What belongs here: going through roles and splits of an arm's runs, and reading the threshold that came of it.
+Calibrating and reporting are `abstention`'s, the join of runs and grades is `abstention_outcomes`'.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from zeroth_assets.errors import MeasurementError
+from zeroth_assets.artefacts import ArtefactStore
+from zeroth_assets.errors import ArtefactError, MeasurementError
 from zeroth_assets.evaluation.abstention import ALL as ABSTENTION_ALL
 from zeroth_assets.evaluation.abstention import METRIC_SCHEMA, AbstentionReport, calibrate, report_abstention
 from zeroth_assets.evaluation.abstention_outcomes import outcomes_of
 from zeroth_assets.evaluation.metric_tables import QRELS_SCHEMA
 from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, RetrieverArm
 from zeroth_assets.evaluation.retrieval_figures import run_of
-from zeroth_assets.search.abstention import ScoreSource
+from zeroth_assets.search.abstention import ScoreSource, Threshold
 
 CALIBRATION, TEST = "calibration", "test"
 ANSWER_DEPTH = 5
@@ -183,3 +185,21 @@ def naive_inflation(table: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("short") > 0)
         .sort("taken for wisdom", "chunk_set", "arm", "role", descending=[True, False, False, False])
     )
+
+
+def published_threshold(store: ArtefactStore, chunk_set: str, arm: str, role: str) -> Threshold:
+    """The threshold in force for a retriever of this arm.
+
+    Raises:
+        ArtefactError: none was calibrated for it.
+    """
+    thresholds = store.require("abstention_metrics").details.get("thresholds", {})
+    name = f"{chunk_set}.{arm}/{role}"
+    if name not in thresholds:
+        raise ArtefactError(
+            f"There is no abstention threshold for {name}",
+            expected=", ".join(sorted(thresholds)) or "a calibrated arm",
+            found="none",
+            remedy="add unanswerable queries to the calibration split, or ask without a threshold",
+        )
+    return Threshold.from_json(json.dumps(thresholds[name]))

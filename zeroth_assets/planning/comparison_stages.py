@@ -8,7 +8,7 @@ from __future__ import annotations
 from zeroth_assets.evaluation.retrieval_family import WHOLE
 from zeroth_assets.planning.inputs import Inputs
 from zeroth_assets.planning.model import Made, Place, Stage
-from zeroth_assets.planning.retrieval_stages import indexes_of, measured_arms, published_arms
+from zeroth_assets.planning.retrieval_stages import indexes_of, measured_arms, published_arms, reranker_named
 from zeroth_assets.settings import CHUNK_SETS
 
 
@@ -30,7 +30,7 @@ def _latency_metrics(inputs: Inputs, place: Place) -> Made:
     for chunk_set in CHUNK_SETS:
         made_of |= indexes_of(inputs, chunk_set, lexical=True, shared=True)
     settings = inputs.settings
-    parameters = {"queries": settings.latency_queries, "reranker": settings.reranker}
+    parameters = {"queries": settings.latency_queries, "reranker": reranker_named(settings)}
     return Made(made_of, {**parameters, "arms": list(measured_arms(settings)), **inputs.encoder()})
 
 

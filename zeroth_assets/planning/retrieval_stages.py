@@ -9,7 +9,9 @@ from __future__ import annotations
 from zeroth_assets.artefacts import Sidecar
 from zeroth_assets.errors import SettingsError
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, split_arm
+from zeroth_assets.planning.hygiene import record_digest
 from zeroth_assets.planning.inputs import Inputs
+from zeroth_assets.planning.judge import judge_recipe
 from zeroth_assets.planning.model import Made, Place, Stage
 from zeroth_assets.settings import CHUNK_SETS, Settings
 
@@ -49,6 +51,12 @@ def measured_arms(settings: Settings) -> tuple[str, ...]:
     return tuple(arm_key(chunk_set, name) for chunk_set in CHUNK_SETS for name in names)
 
 
+def reranker_named(settings: Settings) -> str:
+    """The reranker as recipes name it: by its model too, where that is not its own."""
+    chosen = (settings.reranker, settings.reranker_model, settings.reranker_revision)
+    return " ".join(part for part in chosen if part) if settings.reranker in ("cross", "hosted") else settings.reranker
+
+
 def indexes_of(inputs: Inputs, chunk_set: str, *, lexical: bool, shared: bool) -> dict[str, str]:
     """Data versions of the indexes over a chunk set, of every tenant that has them."""
     made_of = inputs.over_tenants(f"tenant_index_{chunk_set}")
@@ -69,7 +77,7 @@ def _retrieval_runs(inputs: Inputs, place: Place) -> Made:
         "path": arm.path,
         "depth": arm_depth(inputs),
         "k": run_depth(inputs),
-        "reranker": settings.reranker if arm.rerank else "none",
+        "reranker": reranker_named(settings) if arm.rerank else "none",
     }
     if inputs.drops_identical_ids:
         parameters["drop_identical_ids"] = True
@@ -93,7 +101,13 @@ def _judgment_pool(inputs: Inputs, place: Place) -> Made:
 
 
 def _judgments(inputs: Inputs, place: Place) -> Made:
-    return Made(inputs.versions(("judgment_pool", None), ("golden_queries", None)) | inputs.imported, {"judge": "none"})
+    made_of = inputs.versions(("judgment_pool", None), ("golden_queries", None)) | inputs.imported
+    return Made(made_of, {"judge": judge_recipe(inputs.settings)})
+
+
+def _judge_was_reached(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
+    """A question that the judge's server did not answer at all is asked again; a bad answer would be bad again."""
+    return "unavailable" not in sidecar.details.get("judge", {}).get("failed", {}).values()
 
 
 def _golden_set(inputs: Inputs, place: Place) -> Made:
@@ -107,6 +121,9 @@ def _golden_is_accepted(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
 
 def _retrieval_metrics(inputs: Inputs, place: Place) -> Made:
     made_of = inputs.versions(("retrieval_runs", place.key), ("golden_set", None))
+    record = record_digest(inputs.settings, split_arm(place.key)[1])
+    if record is not None:
+        made_of["split_ledger"] = record
     return Made(made_of, {"seed": inputs.settings.seed, "resamples": inputs.settings.resamples})
 
 
@@ -117,7 +134,7 @@ def _not_regressed(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
 STAGES: tuple[Stage, ...] = (
     Stage("retrieval_runs", "runs", "2", _retrieval_runs),
     Stage("judgment_pool", "golden", "2", _judgment_pool),
-    Stage("judgments", "golden", "2", _judgments, after=("judgment_pool",)),
+    Stage("judgments", "golden", "2", _judgments, after=("judgment_pool",), live=_judge_was_reached),
     Stage("golden_set", "golden", "1", _golden_set, after=("judgments",), live=_golden_is_accepted),
-    Stage("retrieval_metrics", "metrics", "2", _retrieval_metrics, live=_not_regressed),
+    Stage("retrieval_metrics", "metrics", "3", _retrieval_metrics, live=_not_regressed),
 )

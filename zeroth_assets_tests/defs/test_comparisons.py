@@ -7,8 +7,9 @@ import pytest
 
 import zeroth_assets.definitions  # noqa: F401  # it silences previews that are used knowingly
 from zeroth_assets.artefacts import ArtefactStore
-from zeroth_assets.defs import abstention, latency
+from zeroth_assets.defs import latency
 from zeroth_assets.errors import ArtefactError
+from zeroth_assets.evaluation.retrieval_abstention import published_threshold
 from zeroth_assets.evaluation.retrieval_family import WHOLE
 from zeroth_assets.planning import measured_arms
 from zeroth_assets.settings import read_settings
@@ -51,12 +52,12 @@ def test_a_threshold_is_withheld_or_comes_back_as_it_was_calibrated(shared: Smal
     for name in details["thresholds"]:
         arm, role = name.split("/")
         chunk_set, retriever = arm.split(".")
-        threshold = abstention.published_threshold(store, chunk_set, retriever, role)
+        threshold = published_threshold(store, chunk_set, retriever, role)
         assert (threshold.split, threshold.fingerprints["chunk_set"]) == ("calibration", chunk_set)
         assert threshold.fingerprints["encoder"]
     assert details["thresholds"] or details["withheld"]
     with pytest.raises(ArtefactError, match="no abstention threshold"):
-        abstention.published_threshold(store, "fixed_512", "bm25", "unrestricted")
+        published_threshold(store, "fixed_512", "bm25", "unrestricted")
 
 
 def test_the_queries_that_are_timed_are_few_the_same_and_of_the_busiest_principals() -> None:
