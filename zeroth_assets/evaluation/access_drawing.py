@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.evaluation.access_model import DESIGNS, LABELS
+from zeroth_assets.evaluation.access_model import LABELS, SHOWN_DESIGNS
 
 INK, MUTED, GRID = "#1f2933", "#616e7c", "#e4e7eb"
 COLOURS: dict[str, str] = {
@@ -28,8 +28,9 @@ COLOURS: dict[str, str] = {
     "partition_hnsw": "#009E73",
     "partition_exact": "#1f2933",
     "partial_hnsw": "#CC79A7",
+    "retriever": "#E69F00",
 }
-MARKERS: dict[str, str] = dict(zip(DESIGNS, "os^Dvp", strict=True))
+MARKERS: dict[str, str] = dict(zip(SHOWN_DESIGNS, "os^Dvp*", strict=True))
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9.5,

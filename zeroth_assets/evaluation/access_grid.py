@@ -49,13 +49,15 @@ def measure_grid(
     seed: int,
     folder: Path,
     dimension: int | None = None,
+    measure: Callable[..., AccessReport] | None = None,
     progress: Callable[[int, int], None] | None = None,
     on_unit: Callable[[str], None] | None = None,
     **how: Any,
 ) -> AccessReport:
     """Measure every unit, those aside whose figures on the same builds wait in `folder`; one report of all.
 
-    `how` goes to `measure_access`. `progress` counts units, `on_unit` is told each principal as it begins.
+    `how` goes to `measure`, which is `measure_access` or takes and gives the same. `progress` counts units, `on_unit`
+    is told each principal as it begins.
 
     Raises:
         MeasurementError: two units of one principal, or as `measure_access`.
@@ -67,12 +69,12 @@ def measure_grid(
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     reports: list[AccessReport] = []
     for done, unit in enumerate(units, start=1):
-        key = _key(db, unit, chunk_set, dimension, seed, how)
+        key = _key(db, unit, chunk_set, dimension, seed, how, measure)
         report = _read(folder, key)
         if report is None:
             if on_unit is not None:
                 on_unit(unit.principal)
-            report = measure_access(
+            report = (measure or measure_access)(
                 db,
                 chunk_set=chunk_set,
                 principal=unit.principal,
@@ -94,7 +96,15 @@ def measure_grid(
     return merged
 
 
-def _key(db: Database, unit: Unit, chunk_set: str, dimension: int | None, seed: int, how: dict[str, Any]) -> str:
+def _key(
+    db: Database,
+    unit: Unit,
+    chunk_set: str,
+    dimension: int | None,
+    seed: int,
+    how: dict[str, Any],
+    measure: Callable[..., AccessReport] | None,
+) -> str:
     """What a unit's figures stand on. The shared build counts: every tenant's rows compete in it."""
     granted = granted_tenants(db, unit.principal)
     state = shared_state(db, chunk_set, dimension)
@@ -111,6 +121,8 @@ def _key(db: Database, unit: Unit, chunk_set: str, dimension: int | None, seed: 
         "seed": seed,
         "how": {name: str(value) for name, value in sorted(how.items()) if name != "progress"},
     }
+    if measure is not None:
+        stands_on["measure"] = measure.__qualname__
     return hashlib.sha256(json.dumps(stands_on, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -14,7 +14,13 @@ from typing import Literal
 import polars as pl
 
 Design = Literal[
-    "shared_postfilter", "shared_strict", "shared_relaxed", "partition_hnsw", "partition_exact", "partial_hnsw"
+    "shared_postfilter",
+    "shared_strict",
+    "shared_relaxed",
+    "partition_hnsw",
+    "partition_exact",
+    "partial_hnsw",
+    "retriever",
 ]
 DESIGNS: tuple[Design, ...] = (
     "shared_postfilter",
@@ -24,6 +30,10 @@ DESIGNS: tuple[Design, ...] = (
     "partition_exact",
     "partial_hnsw",
 )
+# No index design of the grid: it chooses among them. See `access_retriever`.
+RETRIEVER: Design = "retriever"
+SHOWN_DESIGNS: tuple[Design, ...] = (*DESIGNS, RETRIEVER)
+WITHOUT_EF: tuple[Design, ...] = ("partition_exact", RETRIEVER)
 LABELS = MappingProxyType(
     {
         "shared_postfilter": "shared HNSW, policy after it",
@@ -32,6 +42,7 @@ LABELS = MappingProxyType(
         "partition_hnsw": "partition per tenant, HNSW",
         "partition_exact": "partition per tenant, exact",
         "partial_hnsw": "partial index per tenant",
+        "retriever": "dense retriever, path by measured costs",
     }
 )
 SHARED_DESIGNS: tuple[Design, ...] = ("shared_postfilter", "shared_strict", "shared_relaxed", "partial_hnsw")

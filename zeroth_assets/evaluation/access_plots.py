@@ -32,7 +32,7 @@ from zeroth_assets.evaluation.access_drawing import (
     png,
     require,
 )
-from zeroth_assets.evaluation.access_model import DESIGNS, HEADLINE_K
+from zeroth_assets.evaluation.access_model import HEADLINE_K, SHOWN_DESIGNS, WITHOUT_EF
 from zeroth_assets.evaluation.access_report import HEADLINE_EF_SEARCH, SINGLE
 
 _EXPECTED = "min(1, ef_search × share / k)"
@@ -48,7 +48,7 @@ def plot_recall_by_share(figures: pl.DataFrame, *, ef_search: int = HEADLINE_EF_
         MeasurementError: no single tenant was measured at this ef_search and k.
     """
     chosen = _at(figures, ef_search, k).filter(tenants=1)
-    designs = [design for design in DESIGNS if chosen.filter(design=design).height]
+    designs = [design for design in SHOWN_DESIGNS if chosen.filter(design=design).height]
     require(chosen, f"single tenants at ef_search {ef_search}, k {k}")
     with mpl.rc_context(STYLE):
         columns = min(3, len(designs))
@@ -90,7 +90,7 @@ def plot_recall_by_ef(comparison: pl.DataFrame, *, k: int = HEADLINE_K) -> bytes
         for axes, scope in zip(panels(figure, len(scopes)), scopes, strict=True):
             ends: list[tuple[float, str]] = []
             for design, line in _lines(comparison.filter(scope=scope, k=k)):
-                if design == "partition_exact":
+                if design in WITHOUT_EF:
                     axes.axhline(line["recall"][0], color=COLOURS[design], linewidth=1.1, linestyle=(0, (5, 3)))
                 else:
                     ef = line["ef_search"].to_list()
@@ -122,7 +122,7 @@ def plot_empty_answers(comparison: pl.DataFrame, *, k: int = HEADLINE_K) -> byte
         for axes, (column, title) in zip(panels(figure, 2), columns, strict=True):
             ends = []
             for design, line in _lines(chosen):
-                if design == "partition_exact":
+                if design in WITHOUT_EF:
                     axes.axhline(line[column][0], color=COLOURS[design], linewidth=1.1, linestyle=(0, (5, 3)))
                 else:
                     axes.plot(
@@ -156,7 +156,7 @@ def plot_latency(comparison: pl.DataFrame, *, ef_search: int = HEADLINE_EF_SEARC
         grid = np.atleast_1d(figure.subplots(len(scopes), 1, sharex=True))
         for axes, scope in zip(grid, scopes, strict=True):
             rows = {row["design"]: row for row in chosen.filter(scope=scope).iter_rows(named=True)}
-            shown = [design for design in DESIGNS if design in rows]
+            shown = [design for design in SHOWN_DESIGNS if design in rows]
             for place, design in enumerate(reversed(shown)):
                 p50, p95 = rows[design]["latency_p50_ms"], rows[design]["latency_p95_ms"]
                 axes.plot([p50, p95], [place, place], color=COLOURS[design], linewidth=2.2, alpha=0.45)
@@ -239,7 +239,7 @@ def _lines(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     chosen = rows.sort(
         pl.col("queries") / pl.col("principals"), "predicate", descending=True, maintain_order=True
     ).unique(["design", "ef_search"], keep="first")
-    for design in DESIGNS:
+    for design in SHOWN_DESIGNS:
         line = chosen.filter(design=design).sort("ef_search")
         if line.height:
             yield design, line

@@ -11,9 +11,7 @@ the planner takes of its own accord is kept beside it.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ import psycopg
 from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
+from zeroth_assets.evaluation.access_figures import Measured, each_query, figure_of
 from zeroth_assets.evaluation.access_model import (
     ACCESS_PER_QUERY_SCHEMA,
     ACCESS_SCHEMA,
@@ -34,11 +33,10 @@ from zeroth_assets.evaluation.access_model import (
     Design,
     plan_cells,
 )
-from zeroth_assets.evaluation.access_probe import AccessAnswer, ScanPlan, open_access_probe
+from zeroth_assets.evaluation.access_probe import AccessAnswer, open_access_probe
 from zeroth_assets.evaluation.access_subject import Subject, clear_dead_rows
-from zeroth_assets.evaluation.access_truth import AccessTruth, Judged, check_queries, granted_tenants
+from zeroth_assets.evaluation.access_truth import AccessTruth, check_queries, granted_tenants
 from zeroth_assets.evaluation.ann_refusals import changed_error
-from zeroth_assets.evaluation.bootstrap import mean_ci
 from zeroth_assets.evaluation.probe import vector_literal
 from zeroth_assets.store.connect import Database
 from zeroth_assets.store.failures import database_errors
@@ -98,7 +96,7 @@ def measure_access(
                 found=f"k {tuple(ks)}, ef_search {tuple(ef_search)}, {truth.rows} rows",
             )
         literals = [vector_literal(query) for query in truth.queries]
-        measured: list[_Measured] = []
+        measured: list[Measured] = []
         with db.app() as connection, contextlib.ExitStack() as stack:
             with connection.transaction():
                 role = str(connection.execute("select current_user").fetchone()[0])  # type: ignore[index]
@@ -127,24 +125,13 @@ def measure_access(
             kept.append(one)
     about = {**subject.about(), "role": role, "seed": seed, "resamples": resamples}
     return AccessReport(
-        figures=pl.DataFrame([_figure(one, truth, about) for one in kept], schema=ACCESS_SCHEMA),
+        figures=pl.DataFrame([figure_of(one, truth, about) for one in kept], schema=ACCESS_SCHEMA),
         per_query=pl.concat(
-            [ACCESS_PER_QUERY_SCHEMA.to_frame(), *(_per_query(one, truth, about, query_ids) for one in kept)]
+            [ACCESS_PER_QUERY_SCHEMA.to_frame(), *(each_query(one, truth, about, query_ids) for one in kept)]
         ),
         left_out=plan.left_out,
         withheld=tuple(withheld),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """One cell: what came back, how long it took, and by which plans."""
-
-    cell: Cell
-    judged: Judged
-    seconds: NDArray[np.float64]
-    plans: tuple[ScanPlan, ...]
-    choice: str
 
 
 def _measure_cell(
@@ -154,7 +141,7 @@ def _measure_cell(
     cell: Cell,
     literals: Sequence[str],
     explained: int,
-) -> _Measured:
+) -> Measured:
     chosen = literals[: cell.queries]
 
     def opened(forced: bool) -> Any:
@@ -173,7 +160,7 @@ def _measure_cell(
         probe.ask(chosen[0])
         answers: list[AccessAnswer] = [probe.ask(literal) for literal in chosen]
         plans = tuple(probe.explain(literal, run=True) for literal in chosen[:explained])
-    return _Measured(
+    return Measured(
         cell=cell,
         judged=truth.judge(answers, cell.k, subject.granted),
         seconds=np.array([answer.seconds for answer in answers]),
@@ -182,7 +169,7 @@ def _measure_cell(
     )
 
 
-def _other_plan(one: _Measured, subject: Subject, partial: str | None) -> str | None:
+def _other_plan(one: Measured, subject: Subject, partial: str | None) -> str | None:
     """How a cell's plan is not that of its design, if so."""
     cell, state = one.cell, subject.state
     for plan in one.plans:
@@ -198,68 +185,6 @@ def _other_plan(one: _Measured, subject: Subject, partial: str | None) -> str | 
             ef = "" if cell.ef_search is None else f", ef_search {cell.ef_search}"
             return f"{cell.design}, k {cell.k}{ef}, {'with' if cell.predicate else 'without'} predicate: {plan}"
     return None
-
-
-def _figure(one: _Measured, truth: AccessTruth, about: dict[str, Any]) -> dict[str, Any]:
-    cell, recalls, rows = one.cell, one.judged.recall, one.judged.rows
-    interval = mean_ci(recalls, seed=about["seed"], resamples=about["resamples"])
-    p50, p95, p99 = np.quantile(one.seconds, [0.5, 0.95, 0.99]) * 1e3
-    short = rows < min(cell.k, truth.rows)
-
-    def mean(name: str) -> float | None:
-        values = [getattr(plan, name) for plan in one.plans]
-        return float(np.mean(values)) if values and None not in values else None
-
-    return {
-        **about,
-        "design": cell.design,
-        "ef_search": cell.ef_search,
-        "k": cell.k,
-        "predicate": cell.predicate,
-        "queries": len(recalls),
-        "recall": interval.point,
-        "recall_low": interval.low,
-        "recall_high": interval.high,
-        "interval_method": interval.method,
-        "interval_warning": interval.warning,
-        "rows_mean": float(rows.mean()),
-        "short_queries": int(short.sum()),
-        "short_share": float(short.mean()),
-        "empty_queries": int((rows == 0).sum()),
-        "cross_tenant_rows": one.judged.cross_tenant_rows,
-        "expected_survivors": None if cell.ef_search is None else cell.ef_search * about["share"],
-        "latency_p50_ms": float(p50),
-        "latency_p95_ms": float(p95),
-        "latency_p99_ms": float(p99),
-        "planning_p50_ms": float(np.median([plan.planning_ms or 0.0 for plan in one.plans])) if one.plans else None,
-        "buffers_hit": mean("buffers_hit"),
-        "buffers_read": mean("buffers_read"),
-        "plan_node": one.plans[0].node if one.plans else None,
-        "index_name": one.plans[0].index if one.plans else None,
-        "scans": one.plans[0].scans if one.plans else None,
-        "estimated_rows": mean("estimated_rows"),
-        "actual_rows": mean("actual_rows"),
-        "removed_rows": mean("removed_rows"),
-        "planner_choice": one.choice,
-        "explained": len(one.plans),
-    }
-
-
-def _per_query(one: _Measured, truth: AccessTruth, about: dict[str, Any], query_ids: Sequence[str]) -> pl.DataFrame:
-    count = len(one.judged.recall)
-    return pl.DataFrame(
-        {
-            "chunk_set": [about["chunk_set"]] * count,
-            "principal": [about["principal"]] * count,
-            **{name: [value] * count for name, value in dataclasses.asdict(one.cell).items() if name != "queries"},
-            "query_id": list(query_ids[:count]),
-            "recall": one.judged.recall,
-            "rows": one.judged.rows,
-            "kth_distance": truth.kth_distance(one.cell.k)[:count],
-            "latency_ms": one.seconds * 1e3,
-        },
-        schema=ACCESS_PER_QUERY_SCHEMA,
-    )
 
 
 def _check_parameters(designs: Sequence[Design], ef_search: Sequence[int], ks: Sequence[int], explained: int) -> None:

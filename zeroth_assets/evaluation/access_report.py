@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.evaluation.access_model import DESIGNS, HEADLINE_K, LABELS, AccessReport
+from zeroth_assets.evaluation.access_model import HEADLINE_K, LABELS, SHOWN_DESIGNS, AccessReport
 from zeroth_assets.evaluation.ann_report import Verdict
 from zeroth_assets.evaluation.bootstrap import mean_ci
 
@@ -122,7 +122,9 @@ def headline_rows(
     chosen = comparison.filter(
         pl.col("k") == k, (pl.col("ef_search") == ef_search) | pl.col("ef_search").is_null()
     ).with_columns(
-        pl.col("design").replace_strict({d: i for i, d in enumerate(DESIGNS)}, return_dtype=pl.Int64).alias("order")
+        pl.col("design")
+        .replace_strict({d: i for i, d in enumerate(SHOWN_DESIGNS)}, return_dtype=pl.Int64)
+        .alias("order")
     )
     return (
         chosen.sort(pl.col("queries") / pl.col("principals"), "predicate", descending=True, maintain_order=True)
@@ -143,7 +145,7 @@ def access_table(comparison: pl.DataFrame, *, ef_search: int = HEADLINE_EF_SEARC
             f"| {who} | {LABELS[row['design']]} | {row['recall']:.3f} [{row['recall_low']:.3f}, "
             f"{row['recall_high']:.3f}] | {row['worst_recall']:.3f} | {row['empty_queries']} of {row['queries']} | "
             f"{row['short_share']:.1%} | {row['latency_p50_ms']:.2f} | {row['latency_p95_ms']:.2f} | "
-            f"{row['planning_p50_ms']:.2f} | {row['buffers']:.0f} |"
+            f"{_number(row['planning_p50_ms'], 2)} | {_number(row['buffers'], 0)} |"
         )
     return "\n".join(lines)
 
@@ -252,6 +254,10 @@ def access_summary(report: AccessReport, *, seed: int, left_out: Sequence[str] =
     if left_out:
         parts.append("Left out of the grid:\n" + "\n".join(f"- {reason}" for reason in left_out))
     return "\n\n".join(parts)
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "" if value is None else f"{value:.{decimals}f}"
 
 
 def _widening(frame: pl.DataFrame) -> Widening:

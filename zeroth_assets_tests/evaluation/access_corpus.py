@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -58,10 +59,10 @@ def load_one(db: Database, tenant: str, vectors: NDArray[np.float32]) -> None:
     )
 
 
-def load_everything(db: Database) -> Database:
+def load_everything(db: Database, sizes: Mapping[str, int] = SIZES) -> Database:
     migrate(db)
     ensure_chunk_set(db, CHUNK_SET, DIMENSION)
-    for number, (tenant, rows) in enumerate(SIZES.items()):
+    for number, (tenant, rows) in enumerate(sizes.items()):
         load_one(db, tenant, unit_vectors(rows, number))
     load_shared(db, CHUNK_SET)
     return db
