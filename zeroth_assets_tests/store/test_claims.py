@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
+import random
 import stat
 import time
 import traceback
@@ -199,6 +201,73 @@ def test_no_forgery_shows_anything(db: Database, key: ClaimKey) -> None:
     for name, text in forgeries(key, now).items():
         assert text != genuine.text, name
         assert seen_with(db, text) == NOTHING, name
+
+
+def signed(name: bytes | str, key: ClaimKey, expires: float) -> str:
+    """A claim with a code that holds, whatever it names: bytes, or the very characters of that part."""
+    part = name if isinstance(name, str) else base64.urlsafe_b64encode(name).decode().rstrip("=")
+    payload = f"1.{key.key_id}.{part}.{int(expires)}"
+    code = hmac.new(bytes.fromhex(key.key.reveal()), payload.encode(), hashlib.sha256).hexdigest()
+    return f"{payload}.{code}"
+
+
+def named(name: bytes) -> str | None:
+    """Whom these bytes name, as Python reads them: nobody where they are no text, or hold what a text cannot."""
+    try:
+        text = name.decode("utf-8", "strict")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def test_a_claim_whose_code_holds_and_whose_name_is_no_text_sees_nothing(db: Database, key: ClaimKey) -> None:
+    soon = time.time() + 600
+    odd: dict[str, bytes | str] = {
+        "no UTF-8": b"\xff\xfe",
+        "cut within a character": "alphä".encode()[:-1],
+        "a surrogate": b"\xed\xa0\x80",
+        "an overlong slash": b"\xc0\xaf",
+        "above the last code point": b"\xf4\x90\x80\x80",
+        "NUL": b"alpha\x00",
+        "one character too many": "YWxwaGE" + "AB",
+        "a single character": "Y",
+        "long": b"\x80" * 900,
+    }
+    for what, name in odd.items():
+        assert seen_with(db, signed(name, key, soon)) == NOTHING, what
+    assert seen_with(db, signed(b"alpha", key, soon))[:2] == ("alpha", 4)
+    assert seen_with(db, signed(b"a" * 900, key, soon))[:2] == ("a" * 900, 0)
+    assert seen_with(db, signed(b"a" * 2000, key, soon)) == NOTHING
+
+
+def test_any_bytes_are_read_as_python_reads_them_and_none_is_an_error(db: Database, key: ClaimKey) -> None:
+    draw = random.Random(5)
+    edges = (0x01, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xEC, 0xED, 0xEE, 0xEF)
+    leads = (0x00, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF)
+    names = [bytes([lead, *draw.choices(edges, k=draw.randint(0, 3))]) for lead in (*edges, *leads) for _ in range(16)]
+    names += [
+        chr(draw.randrange(1, 0xD800)).encode() + chr(draw.randrange(0xE000, 0x110000)).encode() for _ in range(60)
+    ]
+    soon = time.time() + 600
+    read = {}
+    with db.app() as connection:
+        for name in names:
+            connection.execute("select set_config('zeroth.claim', %s, true)", (signed(name, key, soon),))
+            row = connection.execute("select zeroth.verified_principal()").fetchone()
+            assert row is not None
+            read[name] = row[0]
+    assert read == {name: named(name) for name in names}
+    assert {None} < set(read.values())
+
+
+def test_a_clock_that_is_a_minute_ahead_is_borne_and_one_further_off_or_behind_sees_nothing(
+    db: Database, key: ClaimKey
+) -> None:
+    now = time.time()
+    assert seen_with(db, sign_claim("alpha", key, now + 50, MAX_LIFETIME).text)[0] == "alpha"
+    assert seen_with(db, sign_claim("alpha", key, now + 90, MAX_LIFETIME).text) == NOTHING
+    assert seen_with(db, sign_claim("alpha", key, now - 901, 900).text) == NOTHING
+    assert seen_with(db, signed(b"alpha", key, 999_999_999_999)) == NOTHING
 
 
 def test_a_claim_of_one_database_is_nobody_in_another_of_the_same_home(db: Database, key: ClaimKey) -> None:
