@@ -42,13 +42,14 @@ from zeroth_assets.store.acl import grant
 from zeroth_assets.store.connect import Database, embedded_database, principal_session
 from zeroth_assets.store.load import load_tenant
 from zeroth_assets.store.migrate import migrate
-from zeroth_assets.store.registry import ChunkSet, ensure_chunk_set
+from zeroth_assets.store.registry import ChunkSet, ensure_chunk_set, find_chunk_set
 from zeroth_assets.store.shared import load_shared
 
 K = 10
 CHUNK_SET = "synthetic"
 FINGERPRINT = {"digest": "made-up", "model": "made up"}
 CLASSES = ((50_000, "50,000 and more"), (5_000, "5,000 to 49,999"), (500, "500 to 4,999"), (0, "under 500"))
+PLANNED_AT = (1, 10, 50, 100, 200, 300)
 POST_FILTERED = IndexScan(ef_search=40, max_scan_tuples=20_000, iterative=False)
 Vectors = NDArray[np.float32]
 Ask = Callable[[str, Vectors], tuple[list[int], str]]
@@ -85,6 +86,33 @@ def say(text: str) -> None:
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
+def planning_times(db: Database, query: Vectors, repetitions: int = 15) -> list[dict[str, Any]]:
+    """What planning costs now that so many tenants are loaded: one named, ten, all of them, and the policy alone."""
+    rows = []
+    with db.app() as connection:
+        dense_sql.adapt(connection)
+        target = find_chunk_set(connection, CHUNK_SET, None)
+        connection.rollback()
+        with principal_session(connection, "all"):
+            ids = [t.tenant_id for t in dense_sql.visible_tenants(connection, target)]
+            forms = {"one named": ids[:1], "ten named": ids[:10], "all named": ids, "policy alone": None}
+            for kind in ("exact", "hnsw"):
+                for form, named in forms.items():
+                    make = dense_sql.exact_statement if kind == "exact" else dense_sql.index_statement
+                    dense_sql.apply_settings(connection, dense_sql.SCAN_SETTINGS)
+                    if kind == "hnsw":
+                        dense_sql.apply_settings(connection, IndexScan(200, 20_000).settings)
+                    statement = make(target.table, named, query, K)
+                    times = [
+                        float(statement.explain(connection, "summary, format json")["Planning Time"])
+                        for _ in range(repetitions + 2)
+                    ]
+                    rows.append(
+                        {"tenants": len(ids), "kind": kind, "form": form, "planning_ms": float(np.median(times[2:]))}
+                    )
+    return rows
+
+
 class Loaded:
     """A corpus in a database of its own, and its truth in memory."""
 
@@ -96,6 +124,7 @@ class Loaded:
         self.ids: list[NDArray[np.int64]] = []
         began = time.perf_counter()
         index_seconds = 0.0
+        self.planning: list[dict[str, Any]] = []
         for tenant, rows in enumerate(corpus.sizes):
             frame, vectors = chunks(tenant, rows), corpus.vectors(tenant)
             report = load_tenant(
@@ -114,6 +143,8 @@ class Loaded:
             self.ids.append(frame["chunk_id"].to_numpy())
             if tenant < 5 or tenant % 50 == 0:
                 say(f"tenant {tenant}: {rows:,} rows, index {report.index_seconds:.1f} s")
+            if tenant + 1 in PLANNED_AT:
+                self.planning += planning_times(db, vectors[0])
         self.partition_seconds, self.partition_index_seconds = time.perf_counter() - began, index_seconds
         say("the shared index")
         shared = load_shared(db, CHUNK_SET, build_memory_mb=memory_mb, build_workers=workers)
@@ -301,6 +332,7 @@ def measure(db: Database, corpus: SyntheticCorpus, options: argparse.Namespace) 
             "partition_index_seconds": loaded.partition_index_seconds,
             "shared_index_seconds": loaded.shared_index_seconds,
             "shared_index_bytes": loaded.shared_index_bytes,
+            "planning": loaded.planning,
             "costs": as_mapping(costs),
             "by_class": by_class(loaded, narrow, options.queries, options.per_class),
             "wide": wide(loaded, broad, options.queries),
@@ -330,8 +362,20 @@ def tables(results: dict[str, dict[str, Any]]) -> str:
         for row in result["wide"]:
             path = ", ".join(f"{plan} {n}" for plan, n in row["plans"].items())
             lines.append(f"| {row['principal']} | {row['share']:.3f} | {row['arm']} | {_figures(row)} | {path} |")
-        lines.append("")
+        lines += ["", *_planning_table(result["planning"]), ""]
     return "\n".join(lines)
+
+
+def _planning_table(planning: list[dict[str, Any]]) -> list[str]:
+    counts = sorted({row["tenants"] for row in planning})
+    lines = [
+        "| planning, ms | " + " | ".join(f"{n} tenants" for n in counts) + " |",
+        "| --- " * (len(counts) + 1) + "|",
+    ]
+    for kind, form in dict.fromkeys((row["kind"], row["form"]) for row in planning):
+        times = {row["tenants"]: row["planning_ms"] for row in planning if (row["kind"], row["form"]) == (kind, form)}
+        lines.append(f"| {kind}, {form} | " + " | ".join(f"{times[n]:.2f}" for n in counts) + " |")
+    return lines
 
 
 def _figures(row: dict[str, Any]) -> str:
