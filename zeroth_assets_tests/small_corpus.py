@@ -115,6 +115,10 @@ class SmallCorpus:
                 code = ending.code
         return Done(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
 
+    def remake(self, *options: str, **extra: str) -> Done:
+        """`zeroth materialize` of what each tenant has for itself: what stands on all of them costs ten times as much."""
+        return self.zeroth("materialize", "--no-fan-ins", *options, **extra)
+
     def process(self, *arguments: str, **extra: str) -> Done:
         """`zeroth` as a process, to its end."""
         done = subprocess.run(

@@ -21,7 +21,7 @@ Spoil = Callable[[SmallCorpus], object]
 
 def completes(corpus: SmallCorpus) -> bool:
     """The same command, once what was wrong is mended: everything there and intact."""
-    done = corpus.zeroth("materialize")
+    done = corpus.remake()
     return done.code == 0 and corpus.zeroth("corpus", "verify").code == 0 and all_of(*TENANTS) <= set(corpus.made_at())
 
 
@@ -45,14 +45,14 @@ def test_a_manifest_that_breaks_a_rule_is_named_and_nothing_is_touched(
 ) -> None:
     whole, before = own.manifest.read_bytes(), own.made_at()
     spoil(own)
-    done = own.zeroth("materialize")
+    done = own.remake()
     assert done.code == 3, done.out + done.err
     assert all(word in done.err for word in named), done.err
     assert "To do:" in done.err
     assert "Traceback" not in done.err
     assert own.made_at() == before
     own.manifest.write_bytes(whole)
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake("--json").json["runs"] == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_document_that_cannot_be_had_is_named_and_the_others_go_on(spoil: Spoi
     own.data_file("ann_recall_fixed_512", "sec-brf").unlink()
     spoil(own)
     before = own.made_at()
-    done = own.zeroth("materialize")
+    done = own.remake()
     assert done.code == 4, done.out + done.err
     assert f"missing {LANTERN}" in done.out
     assert word in done.out
@@ -88,7 +88,7 @@ def test_a_document_that_cannot_be_had_is_named_and_the_others_go_on(spoil: Spoi
 def test_a_mirror_that_is_not_there_is_named_and_what_was_made_stays(own: SmallCorpus) -> None:
     shutil.rmtree(own.home / "raw")
     before = own.made_at()
-    done = own.zeroth("materialize", ZEROTH_MIRROR=str(own.folder / "gone"))
+    done = own.remake(ZEROTH_MIRROR=str(own.folder / "gone"))
     assert done.code == 4, done.out + done.err
     assert str(own.folder / "gone") in done.out + done.err
     assert "Traceback" not in done.out + done.err
@@ -116,7 +116,7 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(own: SmallC
 def test_a_wrong_password_is_named_without_showing_it(own: SmallCorpus, database: Database) -> None:
     login = database.login(Role.ADMIN)
     url = f"postgresql://{login.user}:secret-word@{login.host}:{login.port}/postgres"
-    done = own.zeroth("materialize", ZEROTH_DATABASE_URL=url)
+    done = own.remake(ZEROTH_DATABASE_URL=url)
     assert done.code == 10, done.err
     assert "password" in done.err
     assert "secret-word" not in done.err
@@ -135,12 +135,12 @@ def test_a_server_below_the_floors_is_refused_with_advice(
     before = own.made_at()
     with monkeypatch.context() as patched:
         patched.setattr(versions, name, value)
-        done = own.zeroth("materialize")
+        done = own.remake()
     assert done.code == 10, done.err
     assert words in done.err
     assert "To do:" in done.err
     assert own.made_at() == before
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake("--json").json["runs"] == []
 
 
 def test_a_server_without_pgvector_is_refused_with_the_package_to_install(
@@ -149,7 +149,7 @@ def test_a_server_without_pgvector_is_refused_with_the_package_to_install(
     real = versions.check_versions
     with monkeypatch.context() as patched:
         patched.setattr(versions, "check_versions", lambda number, installed, available: real(number, None, None))
-        done = own.zeroth("materialize")
+        done = own.remake()
     assert done.code == 10
     assert "no pgvector" in done.err
     assert "install pgvector" in done.err
@@ -168,11 +168,11 @@ def test_a_database_of_another_corpus_is_refused(own: SmallCorpus) -> None:
     assert "holds another corpus" in done.err
     assert "'small'" in done.err
     assert "ZEROTH_HOME" in done.err
-    done = own.zeroth("materialize", ZEROTH_MANIFEST=str(other))
+    done = own.remake(ZEROTH_MANIFEST=str(other))
     assert done.code == 10, done.out + done.err
     assert own.made_at() == before
     assert rows_of(own, CONTRACT) == rows
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake("--json").json["runs"] == []
 
 
 def test_a_database_that_is_gone_is_made_again_from_the_artefacts(own: SmallCorpus) -> None:
@@ -216,7 +216,7 @@ def test_a_full_database_disk_is_named_and_the_same_command_completes(own: Small
             while True:
                 filler.write(bytes(4096))
         before = own.data_versions()
-        done = own.zeroth("materialize")
+        done = own.remake()
         assert done.code == 10, done.out
         assert "No space left on device" in done.out
         assert "free disk space" in done.out
@@ -234,7 +234,7 @@ def test_a_full_database_disk_is_named_and_the_same_command_completes(own: Small
 def test_the_artefact_of_a_source_keeps_which_documents_are_missing(own: SmallCorpus) -> None:
     own.path(LANTERN).unlink()
     shutil.rmtree(own.home / "raw" / "rfc")
-    report = own.zeroth("materialize", "--json")
+    report = own.remake("--json")
     assert report.code == 4
     assert [m["document_id"] for m in report.json["missing"]] == [LANTERN]
     sidecar = json.loads(Path(own.artefacts / "raw_documents" / "rfc.meta.json").read_text("utf-8"))

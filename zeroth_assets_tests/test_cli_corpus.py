@@ -18,7 +18,7 @@ def test_a_document_of_ones_own_is_added_materialised_and_measured(own: SmallCor
     added = own.zeroth(*ADD, "--tenant", "Lantern Signalling", str(mine), "--json")
     assert added.code == 0, added.err
     assert added.json["document_id"] == "rfc:90777"
-    assert own.zeroth("materialize", "--source", "rfc", "--plain").code == 0
+    assert own.remake("--source", "rfc", "--plain").code == 0
     tenants = {row["tenant"]: row["documents"] for row in own.zeroth("corpus", "tenants", "--json").json}
     assert tenants["rfc-lantern-signalling"] == 2
 
@@ -42,7 +42,7 @@ def test_changed_bytes_at_the_publisher_become_a_new_version_and_the_old_one_sta
     raw = own.home / "raw"
     kept = next(p for p in raw.rglob(f"{former}.*"))
     kept.unlink()
-    first = own.zeroth("materialize", "--source", "cuad", "--plain")
+    first = own.remake("--source", "cuad", "--plain")
     assert first.code == AcquisitionError.exit_code
     assert CONTRACT in first.out + first.err
     dead = own.zeroth("corpus", "dead", "--json").json
@@ -55,7 +55,7 @@ def test_changed_bytes_at_the_publisher_become_a_new_version_and_the_old_one_sta
     versions = [r["sha256"] for r in own.records() if r["document_id"] == CONTRACT]
     assert len(versions) == 2
     assert former in versions
-    assert own.zeroth("materialize", "--source", "cuad", "--plain").code == 0
+    assert own.remake("--source", "cuad", "--plain").code == 0
     assert own.zeroth("corpus", "dead", "--json").json == []
 
 
@@ -81,7 +81,7 @@ def test_a_dead_letter_is_taken_up_again_once_the_cause_is_mended(own: SmallCorp
     content = path.read_bytes()
     next(p for p in raw.rglob(f"{own.record(CONTRACT)['sha256']}.*")).unlink()
     path.unlink()
-    assert own.zeroth("materialize", "--source", "cuad", "--plain").code == AcquisitionError.exit_code
+    assert own.remake("--source", "cuad", "--plain").code == AcquisitionError.exit_code
     assert not document_check_passed(own)
     assert own.zeroth("corpus", "retry").code == AcquisitionError.exit_code
     path.write_bytes(content)
@@ -89,14 +89,14 @@ def test_a_dead_letter_is_taken_up_again_once_the_cause_is_mended(own: SmallCorp
     assert retried.code == 0, retried.err
     assert retried.json["counts"]["fetched"] == 1
     assert own.zeroth("corpus", "verify").code == 0
-    assert own.zeroth("materialize", "--source", "cuad", "--plain").code == 0
+    assert own.remake("--source", "cuad", "--plain").code == 0
     assert document_check_passed(own)
 
 
 def test_a_folding_waits_until_it_is_accepted(own: SmallCorpus) -> None:
     """Above the floor at first, the small tenants would be folded under a higher one; nobody is renamed unasked."""
     floored = own.with_extra(ZEROTH_TENANT_FLOOR="10")
-    done = floored.zeroth("materialize", "--plain")
+    done = floored.remake("--plain")
     assert done.code == 0, done.err
     assert "zeroth corpus tenants --accept" in done.out
     before = floored.zeroth("corpus", "tenants", "--json")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -15,11 +16,13 @@ import pytest
 from zeroth_assets.defs.instance import UNFINISHED, open_instance
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.store import server
-from zeroth_assets_tests.defs.test_runner import TENANTS, all_of, rows_of
+from zeroth_assets_tests.defs.test_runner import TENANTS, all_of, alone, rows_of
 from zeroth_assets_tests.small_corpus import LANTERN, Materialised, SmallCorpus
 
 POOL = "encoder"
 PATIENCE_SECONDS = 90.0
+# What holds a measured time, or says how it was built: made twice it differs.
+TIMED = ("tenant_index", "ann_recall", "access_recall", "path_costs", "retrieval_runs", "latency_metrics", "dedup")
 WAITS = "another materialisation works on this home"
 
 
@@ -64,14 +67,14 @@ def kill(process: subprocess.Popen[str]) -> None:
 def test_a_run_killed_with_its_pool_slot_claimed_is_closed_by_the_same_command(own: SmallCorpus) -> None:
     own.rewrite(LANTERN, lambda content: content.replace(b"lamp", b"lantern"))
     server.start(own.home)
-    process = own.start("materialize", "--plain")
+    process = own.start("materialize", "--no-fan-ins", "--plain")
     with instance_of(own) as instance:
         until(lambda: claimed(instance) == 1, process)
         kill(process)
         [left] = unfinished(instance)
         # Nothing but the next command frees it: without that, every later run would wait on the pool for ever.
         assert claimed(instance) == 1
-    done = own.process("materialize", "--plain")
+    done = own.process("materialize", "--no-fan-ins", "--plain")
     assert done.code == 0, done.out + done.err
     assert f"run {left[:8]} was left by a process that is gone: marked failed" in done.out
     with instance_of(own) as instance:
@@ -81,14 +84,14 @@ def test_a_run_killed_with_its_pool_slot_claimed_is_closed_by_the_same_command(o
         assert run is not None
         assert run.status is dg.DagsterRunStatus.FAILURE
     assert rows_of(own, LANTERN) > 0
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake("--json").json["runs"] == []
 
 
 def test_kill_9_at_any_moment_loses_nothing_and_the_same_command_completes(
     empty: SmallCorpus, materialised: Materialised
 ) -> None:
     moments = random.Random(7)
-    for words in ("starting the database", "ok corpus_manifest", "ok tenant_assignments"):
+    for words in ("starting the database", "ok corpus_manifest", "ok tenant_assignments", "ok golden_queries"):
         process = empty.start("materialize", "--plain", PYTHONUNBUFFERED="1")
         read_until(process, words)
         timer = threading.Timer(moments.uniform(0.0, 1.5), lambda p=process: os.killpg(p.pid, signal.SIGKILL))
@@ -102,7 +105,8 @@ def test_kill_9_at_any_moment_loses_nothing_and_the_same_command_completes(
         assert unfinished(instance) == []
         assert claimed(instance) == 0
     found, wanted = empty.data_versions(), materialised.corpus.data_versions()
-    settled = {name for name in wanted if not name.startswith(("tenant_index", "ann_recall", "dedup"))}
+    settled = {name for name in wanted if not name.startswith(TIMED)}
+    assert any(name.startswith("retrieval_metrics/") for name in settled)
     assert {name: found[name] for name in settled} == {name: wanted[name] for name in settled}
     assert all_of(*TENANTS) <= set(found)
     assert not list(empty.artefacts.glob("**/*.part"))
@@ -111,7 +115,7 @@ def test_kill_9_at_any_moment_loses_nothing_and_the_same_command_completes(
 
 def test_ctrl_c_inside_a_step_says_so_and_the_same_command_completes(own: SmallCorpus) -> None:
     own.rewrite(LANTERN, lambda content: content.replace(b"lamp", b"lantern"))
-    process = own.start("materialize", "--plain")
+    process = own.start("materialize", "--no-fan-ins", "--plain")
     until(lambda: server.status(own.home).state == "running", process)
     with instance_of(own) as instance:
         until(lambda: claimed(instance) == 1, process)
@@ -124,12 +128,12 @@ def test_ctrl_c_inside_a_step_says_so_and_the_same_command_completes(own: SmallC
         assert unfinished(instance) == []
         assert claimed(instance) == 0
     assert server.status(own.home).state == "running"
-    assert own.zeroth("materialize").code == 0
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake().code == 0
+    assert own.remake("--json").json["runs"] == []
 
 
 def test_two_at_once_take_turns_and_the_second_finds_the_work_done(empty: SmallCorpus) -> None:
-    both = [empty.start("materialize", "--plain", "--source", "rfc") for _ in range(2)]
+    both = [empty.start("materialize", "--plain", "--no-fan-ins", "--source", "rfc") for _ in range(2)]
     said = [process.communicate(timeout=PATIENCE_SECONDS)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert sorted(WAITS in text for text in said) == [False, True]
@@ -137,5 +141,5 @@ def test_two_at_once_take_turns_and_the_second_finds_the_work_done(empty: SmallC
     [worked] = [text for text in said if WAITS not in text]
     assert "nothing is stale" in waited
     for tenant in ("rfc-lantern-signalling", "rfc-orchard-naming"):
-        assert f"ok {tenant} 8 assets" in worked
-    assert all_of("rfc-lantern-signalling", "rfc-orchard-naming") <= set(empty.data_versions())
+        assert re.search(rf"^ok {tenant} \d+ assets", worked, re.MULTILINE), worked
+    assert alone("rfc-lantern-signalling", "rfc-orchard-naming") <= set(empty.data_versions())

@@ -96,12 +96,12 @@ def test_one_tenants_failed_check_stops_only_what_stands_on_it(own: SmallCorpus)
         return (bad if first else real)(texts, *arguments, **named)
 
     with mock.patch("zeroth_assets.defs.embeddings.embed_with_memo", embed):
-        done = own.zeroth("materialize", "--plain")
+        done = own.remake("--plain")
     assert done.code == EmbeddingError.exit_code
     after = remade(before, own.made_at())
     assert {f"embeddings_fixed_512/{OTHER}", f"tenant_index_fixed_512/{OTHER}"} <= after
     assert not {name for name in after if name.endswith(TENANT)}
-    assert own.zeroth("materialize", "--plain").code == 0
+    assert own.remake("--plain").code == 0
 
 
 def test_a_tenant_below_the_recall_floor_shows_red_and_its_figure_stays(own: SmallCorpus) -> None:
@@ -165,7 +165,7 @@ def test_a_figure_is_not_measured_on_an_index_that_the_receipt_does_not_name(own
     assert "is not the one that it would cite" in done.out + done.err
     assert f"zeroth materialize --tenant {TENANT}" in " ".join((done.out + done.err).split())
     assert own.made_at() == before
-    assert own.zeroth("materialize", "--tenant", TENANT).code == 0
+    assert own.remake("--tenant", TENANT).code == 0
     assert {f"{a}_fixed_512/{TENANT}" for a in ("tenant_index", "ann_recall")} == own_of_tenants(before, own)
 
 
@@ -180,15 +180,15 @@ def test_an_index_that_somebody_dropped_is_made_again_with_its_figure(own: Small
         with database.admin() as connection:
             connection.execute(f"drop index zeroth.{build.index_name}".encode())
     before = own.made_at()
-    assert own.zeroth("materialize").code == 0
+    assert own.remake().code == 0
     assert {f"{a}_fixed_512/{TENANT}" for a in ("tenant_index", "ann_recall")} == own_of_tenants(before, own)
 
 
 def test_a_tenant_without_a_sentence_to_ask_has_its_figure_withheld_and_fails_nothing(own: SmallCorpus) -> None:
     own.rewrite(LANTERN, lambda text: text.replace(b".", b";").replace(b"?", b";").replace(b"!", b";"))
-    done = own.zeroth("materialize")
+    done = own.remake()
     assert done.code == 0, done.out
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake("--json").json["runs"] == []
 
     shown = own.zeroth("metrics")
     assert shown.code == 0

@@ -100,7 +100,7 @@ def test_materialize_narrowed_by_source_leaves_the_tenants_of_others_alone(own: 
     for tenant in ("rfc-orchard-naming", "sec-brf"):
         own.data_file("ann_recall_fixed_512", tenant).unlink()
     before = own.made_at()
-    assert own.zeroth("materialize", "--source", "sec").code == 0
+    assert own.remake("--source", "sec").code == 0
     assert remade(before, own.made_at()) == {"ann_recall_fixed_512/sec-brf"}
 
 
@@ -110,8 +110,9 @@ def test_an_artefact_deleted_by_hand_is_remade_with_what_stands_on_it_and_nothin
 ) -> None:
     versions, before = own.data_versions(), own.made_at()
     own.data_file(f"{stage}_fixed_512", "rfc-lantern-signalling").unlink()
-    assert own.zeroth("materialize").code == 0
-    assert remade(before, own.made_at()) == chain("fixed_512", "rfc-lantern-signalling", stage)
+    assert own.remake().code == 0
+    wanted = chain("fixed_512", "rfc-lantern-signalling", stage)
+    assert remade(before, own.made_at()) == wanted & alone("rfc-lantern-signalling")
     kept = {name: sha for name, sha in versions.items() if not name.startswith(("ann_recall", "tenant_index"))}
     assert kept.items() <= own.data_versions().items()
 
@@ -120,7 +121,7 @@ def test_raw_bytes_deleted_by_hand_are_had_again_and_no_tenant_is_remade(own: Sm
     [stored] = (own.home / "raw" / "rfc").glob("*90201*/*.txt")
     stored.unlink()
     before = own.made_at()
-    assert own.zeroth("materialize").code == 0
+    assert own.remake().code == 0
     assert stored.exists()
     assert remade(before, own.made_at()) == {"raw_documents/rfc", "parsed_documents/rfc"}
 
@@ -193,9 +194,9 @@ def test_a_document_taken_from_the_manifest_leaves_the_index(own: SmallCorpus) -
     assert rows_of(own, ORCHARD_SMALL) > 0
     own.drop(ORCHARD_SMALL)
     before = own.made_at()
-    assert own.zeroth("materialize").code == 0
+    assert own.remake().code == 0
     assert rows_of(own, ORCHARD_SMALL) == 0
-    assert all_of("rfc-orchard-naming") <= remade(before, own.made_at())
+    assert alone("rfc-orchard-naming") <= remade(before, own.made_at())
     assert not alone("rfc-lantern-signalling", "sec-brf") & remade(before, own.made_at())
     assert "rfc-orchard-naming" in loaded_tenants(own)
 
@@ -206,7 +207,7 @@ def test_a_tenant_without_documents_is_retired_from_database_artefacts_and_parti
 ) -> None:
     own.drop(document)
     before = own.made_at()
-    done = own.zeroth("materialize", "--json")
+    done = own.remake("--json")
     assert done.code == 0, done.err
     assert done.json["retired"] == [tenant]
     assert f"{tenant} holds no document any more" in done.err
@@ -214,8 +215,8 @@ def test_a_tenant_without_documents_is_retired_from_database_artefacts_and_parti
     assert rows_of(own, document) == 0
     assert not all_of(tenant) & set(own.data_versions())
     assert not alone(*set(TENANTS) - {tenant}) & remade(before, own.made_at())
-    assert own.zeroth("materialize", "--tenant", tenant).code == 6
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake("--tenant", tenant).code == 6
+    assert own.remake("--json").json["runs"] == []
 
 
 def test_a_tenant_that_fails_leaves_the_others_standing_and_shows_its_error(own: SmallCorpus) -> None:
@@ -225,7 +226,7 @@ def test_a_tenant_that_fails_leaves_the_others_standing_and_shows_its_error(own:
     own.data_file("ann_recall_fixed_512", "sec-brf").unlink()
     former = own.data_versions()["ann_recall_fixed_512/rfc-lantern-signalling"]
     before = own.made_at()
-    done = own.zeroth("materialize")
+    done = own.remake()
     assert done.code == DatabaseError.exit_code, done.out
     assert "failed rfc-lantern-signalling" in done.out
     assert "no row of rfc:90201 is wanted here" in done.out
@@ -233,14 +234,14 @@ def test_a_tenant_that_fails_leaves_the_others_standing_and_shows_its_error(own:
     assert "ann_recall_fixed_512/sec-brf" in remade(before, own.made_at())
     assert own.data_versions()["ann_recall_fixed_512/rfc-lantern-signalling"] == former
 
-    again = own.zeroth("materialize", "--json")
+    again = own.remake("--json")
     assert again.code == DatabaseError.exit_code
     assert {run["partition"] for run in again.json["runs"]} == {"rfc-lantern-signalling"}
 
     accept_rows(own)
     own.rewrite(LANTERN, lambda _: whole)
-    assert own.zeroth("materialize").code == 0
-    assert own.zeroth("materialize", "--json").json["runs"] == []
+    assert own.remake().code == 0
+    assert own.remake("--json").json["runs"] == []
 
 
 def test_a_full_disk_is_named_and_the_former_artefacts_stay_in_force(
@@ -257,13 +258,13 @@ def test_a_full_disk_is_named_and_the_former_artefacts_stay_in_force(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        done = own.zeroth("materialize")
+        done = own.remake()
     assert done.code == 7, done.out + done.err
     assert "No space left on device" in done.out + done.err
     assert "free disk space" in done.out + done.err
     assert own.data_versions() == versions
     assert not list(own.artefacts.glob("**/*.part"))
-    assert own.zeroth("materialize").code == 0
+    assert own.remake().code == 0
     assert rows_of(own, LANTERN) > 0
 
 

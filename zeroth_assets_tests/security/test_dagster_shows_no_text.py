@@ -114,7 +114,7 @@ def test_a_failing_load_leaves_no_sentence_in_its_failure(own: SmallCorpus, piec
     from zeroth_assets.store.retire import retire_tenant
 
     retire_tenant(db, str(tenant[0]))
-    failed = own.zeroth("materialize", "--tenant", str(tenant[0]), "--json")
+    failed = own.remake("--tenant", str(tenant[0]), "--json")
     assert failed.code != 0
     rows = list(kept_by_dagster(db))
     assert any("refused" in text and "STEP_FAILURE" in text for _, text in rows)
