@@ -77,8 +77,15 @@ def query(
             expected="--principal with a tenant's key, `all`, or a name that was granted tenants",
             remedy="`zeroth acl list` or `zeroth corpus tenants` shows the names",
         )
-    from zeroth_assets.search.retriever_model import RetrieverConfig
+    from zeroth_assets.search.query_text import checked_k, checked_query
+    from zeroth_assets.search.retriever_model import ARMS, RetrieverConfig
 
+    # What is wrong by itself is told at once, and not after a model was loaded.
+    checked_query(text)
+    checked_k(k)
+    unknown = sorted(set(arm or ()) - set(ARMS))
+    if unknown:
+        raise QueryError(f"There is no arm {', '.join(unknown)}", expected=", ".join(ARMS), remedy="name some of these")
     settings = load_settings()
     began = time.perf_counter()
     config = RetrieverConfig(

@@ -49,7 +49,8 @@ def _fusion(trace: Trace, rows: int) -> Table:
     final = {key: rank for rank, key in enumerate(trace.order, 1)}
     scores = trace.rerank.scores if trace.rerank is not None else {}
     table = Table(title="fusion", title_justify="left")
-    for name in ("fused", "tenant", "chunk", "arithmetic", "reranked", "final"):
+    columns = ["fused", "tenant", "chunk", "arithmetic", *(["reranked"] if trace.rerank is not None else []), "final"]
+    for name in columns:
         table.add_column(name, justify="left" if name == "arithmetic" else "right")
     for fused in trace.fused[:rows]:
         score, place = scores.get(fused.id), final.get(fused.id)
@@ -58,7 +59,7 @@ def _fusion(trace: Trace, rows: int) -> Table:
             Text(trace.tenant_keys.get(fused.id[0], str(fused.id[0]))),
             str(fused.id[1]),
             escape(fused.explain(trace.rrf_k)),
-            "" if score is None else f"{score:.4f}",
+            *([] if trace.rerank is None else ["" if score is None else f"{score:.4f}"]),
             "" if place is None else str(place),
         )
     return table
