@@ -20,6 +20,8 @@ from zeroth_assets.cli_access import acl, claim, db_lint
 from zeroth_assets.cli_baseline import baseline
 from zeroth_assets.cli_beir import beir
 from zeroth_assets.cli_corpus import corpus
+from zeroth_assets.cli_judge import judge
+from zeroth_assets.cli_ledger import ledger
 from zeroth_assets.cli_metrics import metrics
 from zeroth_assets.cli_output import Json, database_of, emit, err, out
 from zeroth_assets.cli_query import query
@@ -42,6 +44,8 @@ app.add_typer(claim, name="claim")
 app.add_typer(security, name="security")
 app.add_typer(baseline, name="baseline")
 app.add_typer(beir, name="beir")
+app.add_typer(judge, name="judge")
+app.add_typer(ledger, name="ledger")
 app.command("query")(query)
 db.command("lint")(db_lint)
 app.add_typer(metrics, name="metrics")

@@ -5,12 +5,15 @@ What belongs here: arguments and what is printed of the commands about accepted 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zeroth_assets.cli_output import Json, emit, out
 from zeroth_assets.settings import load_settings
+
+if TYPE_CHECKING:
+    from zeroth_assets.evaluation.baselines import Baseline
 
 baseline = typer.Typer(no_args_is_help=True, help="Accepted figures: checks turn red where today's fall below them.")
 
@@ -34,10 +37,10 @@ def baseline_accept(
     chosen = figure or [name for name in FIGURES if any(published_values(store, name))] or list(FIGURES[:1])
     accepted = [(name, *accept(settings, name, reason)) for name in chosen]
     if as_json:
-        emit([{"figure": name, "file": str(path), "series": count} for name, path, count in accepted])
+        emit([{**_told(one), "file": str(path)} for _, path, one in accepted])
         return
-    for name, path, count in accepted:
-        out.print(f"{name}: {count} accepted in {path}", highlight=False, soft_wrap=True)
+    for name, path, one in accepted:
+        out.print(f"{name}: {one.holds} accepted in {path}", highlight=False, soft_wrap=True)
 
 
 @baseline.command("show")
@@ -48,14 +51,18 @@ def baseline_show(as_json: Json = False) -> None:
     folder = load_settings().baselines_dir
     found = [(name, read_baseline(folder, name)) for name in FIGURES]
     if as_json:
-        emit(
-            [
-                {"figure": name, "accepted_at": one.accepted_at, "reason": one.reason, "series": len(one.series)}
-                for name, one in found
-                if one is not None
-            ]
-        )
+        emit([_told(one) for _, one in found if one is not None])
         return
     for name, one in found:
-        told = "none was accepted" if one is None else f"{len(one.series)} series, {one.accepted_at}: {one.reason}"
+        told = "none was accepted" if one is None else f"{one.holds}, {one.accepted_at}: {one.reason}"
         out.print(f"{name}: {told}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _told(one: Baseline) -> dict[str, Any]:
+    return {
+        "figure": one.figure,
+        "accepted_at": one.accepted_at,
+        "reason": one.reason,
+        "series": len(one.series),
+        "marks": dict(one.marks),
+    }

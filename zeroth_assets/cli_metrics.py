@@ -69,7 +69,7 @@ def retrieval(
     as_json: Json = False,
 ) -> None:
     """Print every arm's figures on the golden set's test split, with 95 % intervals."""
-    from zeroth_assets.evaluation.retrieval_report import published_figures, table_of_arms
+    from zeroth_assets.evaluation.retrieval_report import graders_in_words, published_figures, table_of_arms
 
     figures = _chosen(published_figures(_store()), chunk_set, role)
     _require(figures)
@@ -82,6 +82,8 @@ def retrieval(
         if "judged@10" in shown.columns:
             shown = shown.with_columns(shown["judged@10"].str.split(" ").list.first())
         _print(f"{name}, {chunks}, category {category}: value [95 % interval]", shown)
+    for line in [*graders_in_words(figures), *_persons_words()] or ["people's spans alone, no model's grades"]:
+        out.print(f"graded by: {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 @metrics.command("comparisons")
@@ -158,6 +160,17 @@ def export(
     files = export_trec(store, folder, split) if form == "trec" else export_tables(store, folder, form)
     for path in files:
         out.print(str(path), highlight=False, markup=False, soft_wrap=True)
+
+
+def _persons_words() -> list[str]:
+    """What a person's sample says of the judge whose grades are in force."""
+    from zeroth_assets.evaluation.judging.human_record import persons_words
+    from zeroth_assets.planning.judge import judge_folder
+
+    golden = _store().sidecar("golden_set")
+    judge = None if golden is None else golden.details.get("judge")
+    words = None if judge is None else persons_words(judge_folder(load_settings()), judge["label"])
+    return [] if words is None or judge is None else [f"{judge['label']} and a person: {words}"]
 
 
 def _store(settings: Settings | None = None) -> ArtefactStore:

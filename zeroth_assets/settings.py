@@ -33,6 +33,8 @@ def chunk_sets_of(context_prefix: str | None) -> tuple[str, ...]:
 # Assets and partitions are declared when modules are imported, so this one setting is read then.
 CHUNK_SETS: tuple[str, ...] = chunk_sets_of(os.environ.get("ZEROTH_CONTEXT_PREFIX"))
 SOURCES: tuple[str, ...] = ("sec", "cuad", "rfc", "text")
+SECRETS = frozenset({"database_url", "judge_url", "judge_api_key", "reranker_url", "reranker_api_key"})
+"""Settings that may hold a key or a password: no message shows them."""
 
 
 class Settings(BaseSettings):
@@ -60,7 +62,9 @@ class Settings(BaseSettings):
     fetch_timeout_seconds: float = Field(default=30.0, gt=0)
 
     database_url: str | None = Field(
-        default=None, description="External PostgreSQL (an administrator's URL). Unset: the embedded server."
+        default=None,
+        repr=False,
+        description="External PostgreSQL (an administrator's URL). Unset: the embedded server.",
     )
     pg_bin: Path | None = Field(default=None, description="Folder with initdb, pg_ctl and postgres.")
 
@@ -102,7 +106,8 @@ class Settings(BaseSettings):
         description="What reorders the shortlist: nothing, the packaged encoder, a cross-encoder, or a service.",
     )
     reranker_model: str | None = Field(
-        default=None, description="Cross-encoder: hub id or folder, default BAAI/bge-reranker-base; or a service's own."
+        default=None,
+        description="Cross-encoder: hub id or folder, default BAAI/bge-reranker-base; or a service's own.",
     )
     reranker_revision: str | None = Field(default=None, description="Pinned revision of another cross-encoder.")
     reranker_url: str | None = Field(
@@ -123,6 +128,32 @@ class Settings(BaseSettings):
     )
     golden_answerable: int = Field(default=500, ge=0, description="Questions with an answer, from expert labels.")
     golden_unanswerable: int = Field(default=350, ge=0, description="Questions without one, from expert labels.")
+    judge_url: str | None = Field(
+        default=None,
+        repr=False,
+        description="Chat server that grades pooled passages, up to /chat/completions. Unset: no model does.",
+    )
+    judge_model: str | None = Field(default=None, description="The judge's name on that server.")
+    judge_api_key: SecretStr | None = Field(default=None, description="Key that is sent to that server alone.")
+    judge_publishing: bool = Field(
+        default=True, description="Refuse a judge for which the server tells no dated name or revision."
+    )
+    judge_temperature: float | None = Field(default=0.0, ge=0, description="`none`: not sent; some models refuse it.")
+    judge_max_output_tokens: int = Field(default=2_048, ge=1, description="Of one answer, its reasoning included.")
+    judge_output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    judge_passages_per_call: int = Field(default=10, ge=1)
+    judge_repeats_per_query: int = Field(default=1, ge=0, description="Passages shown twice, for self-agreement.")
+    judge_agreement_queries: int = Field(
+        default=40, ge=0, description="Questions of which the judge also grades what people graded: its worth."
+    )
+    judge_concurrency: int = Field(default=1, ge=1, le=64)
+    judge_token_budget: int | None = Field(default=None, ge=1, description="Of a judge and prompt, over all runs.")
+    judge_money_budget: float | None = Field(default=None, gt=0, description="The same in money; needs both prices.")
+    judge_input_price: float | None = Field(default=None, ge=0, description="Of a million tokens.")
+    judge_output_price: float | None = Field(default=None, ge=0, description="Of a million tokens, reasoning included.")
+    judge_currency: str = "USD"
+    judge_timeout_seconds: float = Field(default=120.0, gt=0)
+    judge_tries: int = Field(default=5, ge=1, le=20, description="Of one call, with growing waits between.")
     seed: int = 20_240_501
     resamples: int = Field(default=1_000, ge=100)
 
@@ -152,12 +183,34 @@ class Settings(BaseSettings):
         "reranker_api_key",
         "expert_labels",
         "baselines",
+        "judge_url",
+        "judge_model",
+        "judge_api_key",
+        "judge_token_budget",
+        "judge_money_budget",
+        "judge_input_price",
+        "judge_output_price",
         mode="before",
     )
     @classmethod
     def _blank_is_unset(cls, value: object) -> object:
         """An empty variable means "unset": compose files and CI pass empty strings for absent values."""
         return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("judge_temperature", mode="before")
+    @classmethod
+    def _none_is_not_sent(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+    @model_validator(mode="after")
+    def _judge_is_whole(self) -> Settings:
+        if self.judge_url is not None and self.judge_model is None:
+            raise ValueError("judge_url needs judge_model")
+        if (self.judge_input_price is None) != (self.judge_output_price is None):
+            raise ValueError("judge_input_price and judge_output_price go together")
+        if self.judge_money_budget is not None and self.judge_input_price is None:
+            raise ValueError("judge_money_budget needs judge_input_price and judge_output_price")
+        return self
 
     @model_validator(mode="after")
     def _ef_construction_fits_m(self) -> Settings:
@@ -245,13 +298,17 @@ def read_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        found = "; ".join(
-            f"ZEROTH_{'_'.join(str(p) for p in e['loc']).upper() or '*'}: {e['msg']} (given {e['input']!r})"
-            for e in error.errors(include_url=False, include_context=False)
-        )
+        found = "; ".join(_problem(e["loc"], e["msg"], e["input"]) for e in error.errors(include_url=False))
         raise SettingsError(
             "The environment holds settings that cannot be used",
             expected="the types and ranges of the settings table in README.md",
             found=found,
             remedy="correct or unset the variables named",
-        ) from error
+        ) from None  # the original prints what every variable held
+
+
+def _problem(where: tuple[int | str, ...], says: str, given: object) -> str:
+    """One variable's fault. What breaks a rule over several is all of them together, keys and passwords included."""
+    name = "_".join(map(str, where))
+    shown = f" (given {given!r})" if where and name not in SECRETS else ""
+    return f"ZEROTH_{name.upper() or '*'}: {says}{shown}"

@@ -9,7 +9,7 @@ import polars as pl
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
-from zeroth_assets.defs.golden import own_frames
+from zeroth_assets.defs.golden import own_frames, truth_of
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import MeasurementError
@@ -95,7 +95,7 @@ def abstention_metrics(context: dg.AssetExecutionContext, project: Project) -> A
     qrels = store.read_frame("golden_set")
     ground = Ground(
         corpus_fingerprint=store.require("tenant_assignments").sha256,
-        golden_fingerprint=str(store.require("golden_set").details["digest"]),
+        golden_fingerprint=truth_of(store),
         target=settings.abstention_target,
         seed=settings.seed,
         resamples=settings.resamples,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -25,6 +27,7 @@ from zeroth_assets.evaluation.baselines import (
 )
 from zeroth_assets.evaluation.document_figures import DOCUMENT_HEADLINE
 from zeroth_assets.evaluation.retrieval_figures import ALL, HEADLINE
+from zeroth_assets.planning.judge import NO_JUDGE
 from zeroth_assets.settings import CHUNK_SETS, Settings
 
 
@@ -67,10 +70,22 @@ def _is_cell(cell: Cell) -> pl.Expr:
     )
 
 
-def golden_mark(settings: Settings) -> str | None:
-    """The digest of the accepted golden set, None where none was ever accepted."""
+def golden_marks(digest: str, judge: Mapping[str, Any] | None) -> dict[str, str]:
+    """What must not change of a golden set: queries, spans and splits (`digest`), and which judge graded the rest."""
+    return {"digest": digest, "judge": NO_JUDGE if judge is None else f"{judge['label']} {judge['prompt'][:12]}"}
+
+
+def accepted_golden(settings: Settings) -> dict[str, str] | None:
+    """The marks of the accepted golden set, None where none was ever accepted; older ones knew no judge."""
     baseline = read_baseline(settings.baselines_dir, "golden_set")
-    return None if baseline is None else baseline.marks.get("digest")
+    return None if baseline is None else {"judge": NO_JUDGE, **baseline.marks}
+
+
+def truth_fingerprint(digest: str, judge: Mapping[str, Any] | None) -> str:
+    """What figures must share to be compared: the digest itself, or one of it and the judge where a model graded."""
+    if judge is None:
+        return digest
+    return hashlib.sha256("\x00".join([digest, judge["label"], judge["prompt"]]).encode()).hexdigest()
 
 
 def regression_check(found: Regression) -> dg.AssetCheckResult:
@@ -84,8 +99,8 @@ def regression_check(found: Regression) -> dg.AssetCheckResult:
     )
 
 
-def accept(settings: Settings, figure: str, reason: str) -> tuple[Path, int]:
-    """Take the published values of a figure as its baseline. Returns the file and how many series it holds.
+def accept(settings: Settings, figure: str, reason: str) -> tuple[Path, Baseline]:
+    """Take the published values of a figure as its baseline. Returns the file and what it holds.
 
     Raises:
         ArtefactError: nothing of it was published.
@@ -101,8 +116,8 @@ def accept(settings: Settings, figure: str, reason: str) -> tuple[Path, int]:
             remedy="run `zeroth materialize`",
         )
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    path = write_baseline(settings.baselines_dir, Baseline(figure, reason, at, series, marks))
-    return path, len(series) or len(marks)
+    baseline = Baseline(figure, reason, at, series, marks)
+    return write_baseline(settings.baselines_dir, baseline), baseline
 
 
 def published_values(store: ArtefactStore, figure: str) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
@@ -112,7 +127,7 @@ def published_values(store: ArtefactStore, figure: str) -> tuple[dict[str, dict[
     if figure == "access_recall":
         return _access_recall(store), {}
     if figure == "golden_set" and (sidecar := store.sidecar("golden_set")) is not None:
-        return {}, {"digest": str(sidecar.details["digest"])}
+        return {}, golden_marks(str(sidecar.details["digest"]), sidecar.details.get("judge"))
     if figure == "retrieval_metrics":
         return _retrieval_metrics(store), {}
     return {}, {}

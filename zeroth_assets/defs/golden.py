@@ -34,6 +34,15 @@ def own_frames(store: ArtefactStore) -> tuple[pl.DataFrame, pl.DataFrame]:
     return queries.filter(pl.col("category") != IMPORTED), spans
 
 
+def truth_of(store: ArtefactStore) -> str:
+    """The fingerprint of the published golden set: of its queries, spans and splits, and of the judge if there is one.
+
+    One that an earlier version published knew no judge.
+    """
+    details = store.require("golden_set").details
+    return str(details.get("truth", details["digest"]))
+
+
 def imported_golden(project: Project) -> ImportedGolden | None:
     """The golden set from elsewhere that goes with the manifest, if there is one."""
     folder = project.planner().imported_path

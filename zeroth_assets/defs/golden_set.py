@@ -7,8 +7,8 @@ import polars as pl
 
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import metadata as md
-from zeroth_assets.defs.baselines import golden_mark
-from zeroth_assets.defs.golden import GROUP, golden_frames, imported_golden, own_frames
+from zeroth_assets.defs.baselines import accepted_golden, golden_marks, truth_fingerprint
+from zeroth_assets.defs.golden import GROUP, own_frames
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.progress import progress_of
 from zeroth_assets.defs.resources import Project
@@ -16,8 +16,6 @@ from zeroth_assets.evaluation.golden.grades import chunk_qrels, part_grades
 from zeroth_assets.evaluation.golden.imported import DOCUMENTS
 from zeroth_assets.evaluation.golden.judgments import JUDGMENT_SCHEMA, answering_spans, judgments_from_spans
 from zeroth_assets.evaluation.golden.pools import POOL_SCHEMA, SUMMARY_SCHEMA, build_pool, lexical_contributions
-from zeroth_assets.evaluation.golden.splits import document_links
-from zeroth_assets.evaluation.judging.sources import grade_pool
 from zeroth_assets.evaluation.retrieval_arms import split_arm
 from zeroth_assets.evaluation.retrieval_figures import run_of
 from zeroth_assets.planning import measured_arms
@@ -38,6 +36,11 @@ QRELS_SCHEMA = _by_chunk_set(JUDGMENT_SCHEMA, tenant=pl.String)
 SUMMARIES_SCHEMA = _by_chunk_set(SUMMARY_SCHEMA)
 
 
+def of_set(frame: pl.DataFrame, chunk_set: str, schema: pl.Schema) -> pl.DataFrame:
+    """A frame of one chunk set, with its name, in a schema of all."""
+    return frame.with_columns(pl.lit(chunk_set).alias("chunk_set")).select(list(schema)).cast(schema)
+
+
 def placed_chunks(
     store: ArtefactStore, chunk_set: str, tenants: tuple[str, ...], *, text: bool = False
 ) -> pl.DataFrame:
@@ -52,17 +55,6 @@ def placed_chunks(
 def span_qrels(queries: pl.DataFrame, spans: pl.DataFrame, chunks: pl.DataFrame) -> pl.DataFrame:
     """The grade of every chunk that overlaps an answer; documents that no tenant here holds are passed over."""
     return chunk_qrels(part_grades(answering_spans(queries, spans), chunks, allow_absent=True))
-
-
-def _document_grades(project: Project) -> pl.DataFrame:
-    """What an imported set says of documents, in GRADED_SCHEMA with `document` for the chunk set."""
-    imported = imported_golden(project)
-    if imported is None:
-        return GRADED_SCHEMA.to_frame()
-    known = golden_frames(project.store)[0]
-    by = pl.lit(f"as published with {imported.about.name}").alias("judged_by")
-    graded = imported.qrels.join(known, on="query_id", how="semi").with_columns(by)
-    return _of_set(graded, DOCUMENTS, GRADED_SCHEMA)
 
 
 def _ranked(frame: pl.DataFrame, queries: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -117,8 +109,8 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
             runs={name: run.join(there, on="document_id", how="semi") for name, run in runs.items()},
             qrels=span_qrels(queries, spans, chunks),
         )
-        members.append(_of_set(pool.members, chunk_set, POOLED_SCHEMA))
-        summaries.append(_of_set(pool.summary, chunk_set, SUMMARIES_SCHEMA))
+        members.append(of_set(pool.members, chunk_set, POOLED_SCHEMA))
+        summaries.append(of_set(pool.summary, chunk_set, SUMMARIES_SCHEMA))
     frame = pl.concat(members)
     sidecar = store.write_frame(
         frame, "judgment_pool", **recipe.about("The chunks of each query that are worth judging.", build_pool)
@@ -134,50 +126,8 @@ def judgment_pool(context: dg.AssetExecutionContext, project: Project) -> Any:
     )
 
 
-def _of_set(frame: pl.DataFrame, chunk_set: str, schema: pl.Schema) -> pl.DataFrame:
-    return frame.with_columns(pl.lit(chunk_set).alias("chunk_set")).select(list(schema)).cast(schema)
-
-
 @dg.asset(
-    deps=[judgment_pool, "golden_queries"],
-    group_name=GROUP,
-    kinds={"parquet"},
-    owners=md.OWNERS,
-    description=(
-        "Grades 0 to 3 of pooled chunks, and who gave each: experts' and drafters' spans, and what follows by "
-        "construction. What nobody graded has no row: unjudged is not 0. No model grades anything unless one is "
-        "configured."
-    ),
-    metadata={"dagster/column_schema": md.column_schema(GRADED_SCHEMA)},
-)
-def judgments(context: dg.AssetExecutionContext, project: Project) -> Any:
-    """Grade what can be graded without a model."""
-    planner, store = project.planner(), project.store
-    recipe = planner.recipe("judgments")
-    queries, spans = own_frames(store)
-    pool = store.read_frame("judgment_pool")
-    links = document_links(project.manifest.records, store.read_frame("dedup_report"))
-    frames, statements = [GRADED_SCHEMA.to_frame()], {}
-    for chunk_set in CHUNK_SETS:
-        chunks = placed_chunks(store, chunk_set, planner.tenants_with(f"bm25_index_{chunk_set}"))
-        mine = pool.filter(pl.col("chunk_set") == chunk_set).drop("chunk_set")
-        graded = judgments_from_spans(queries, span_qrels(queries, spans, chunks), mine, chunks, links)
-        statements[chunk_set] = grade_pool(mine, graded).statement
-        frames.append(_of_set(graded, chunk_set, GRADED_SCHEMA))
-    frame = pl.concat([*frames, _document_grades(project)])
-    sidecar = store.write_frame(
-        frame,
-        "judgments",
-        **recipe.about("Graded relevance of pooled chunks, with who graded.", judgments_from_spans, who=statements),
-    )
-    counts = frame.group_by("chunk_set", "judged_by", "grade").len().sort("chunk_set", "judged_by", "grade")
-    yield md.result(
-        sidecar, {"grades": md.markdown_table(counts), **{f"who, {name}": text for name, text in statements.items()}}
-    )
-
-
-@dg.asset(
-    deps=[judgments, "golden_queries"],
+    deps=["judgments", "golden_queries"],
     group_name=GROUP,
     kinds={"parquet"},
     owners=md.OWNERS,
@@ -188,7 +138,7 @@ def judgments(context: dg.AssetExecutionContext, project: Project) -> Any:
             "unchanged_unless_accepted",
             asset="golden_set",
             blocking=True,
-            description="Queries, spans and splits are those that were accepted: `zeroth baseline accept`.",
+            description="Queries, spans, splits and judge are those that were accepted: `zeroth baseline accept`.",
         )
     ],
 )
@@ -206,13 +156,19 @@ def golden_set(context: dg.AssetExecutionContext, project: Project) -> Any:
     owners.append(planner.assignments.select(pl.lit(DOCUMENTS).alias("chunk_set"), "document_id", "tenant"))
     frame = graded.join(pl.concat(owners), on=["chunk_set", "document_id"], how="left").select(list(QRELS_SCHEMA))
     digest = str(store.require("golden_queries").details["digest"])
-    accepted = golden_mark(project.settings)
-    changed = accepted is not None and accepted != digest
+    judge = store.require("judgments").details.get("judge")
+    marks, accepted = golden_marks(digest, judge), accepted_golden(project.settings)
+    changed = accepted is not None and accepted != marks
     check = dg.AssetCheckResult(
         check_name="unchanged_unless_accepted",
-        passed=accepted == digest,
+        passed=accepted == marks,
         severity=dg.AssetCheckSeverity.ERROR if changed else dg.AssetCheckSeverity.WARN,
-        metadata={"digest": digest, "accepted": accepted or "none was ever accepted: `zeroth baseline accept`"},
+        metadata={
+            **marks,
+            "accepted": "none was ever accepted: `zeroth baseline accept`"
+            if accepted is None
+            else ", ".join(f"{name} {mark}" for name, mark in accepted.items()),
+        },
     )
     sidecar = store.write_frame(
         frame,
@@ -221,7 +177,9 @@ def golden_set(context: dg.AssetExecutionContext, project: Project) -> Any:
             "Graded relevance by chunk set, for every figure of retrieval.",
             judgments_from_spans,
             digest=digest,
+            truth=truth_fingerprint(digest, judge),
             unaccepted=changed,
+            **({} if judge is None else {"judge": judge}),
         ),
     )
     counts = frame.group_by("chunk_set").agg(
@@ -229,7 +187,8 @@ def golden_set(context: dg.AssetExecutionContext, project: Project) -> Any:
         pl.col("query_id").n_unique().alias("queries"),
         (pl.col("grade") >= 2).sum().alias("relevant"),
     )
-    yield md.result(sidecar, {"digest": digest, "grades": md.markdown_table(counts.sort("chunk_set"))}, [check])
+    told = {} if judge is None else {"judge": judge["label"], "judge's worth": judge["worth"]}
+    yield md.result(sidecar, {"digest": digest, "grades": md.markdown_table(counts.sort("chunk_set")), **told}, [check])
 
 
-assets: list[dg.AssetsDefinition] = [judgment_pool, judgments, golden_set]
+assets: list[dg.AssetsDefinition] = [judgment_pool, golden_set]

@@ -8,16 +8,18 @@ import polars as pl
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.baselines import against_baseline, headline_series, regression_check
 from zeroth_assets.defs.evaluation import GROUP
-from zeroth_assets.defs.golden import golden_frames
+from zeroth_assets.defs.golden import golden_frames, truth_of
 from zeroth_assets.defs.golden_set import placed_chunks
 from zeroth_assets.defs.partitions import arms, store_key
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.baselines import Regression, Verdict
 from zeroth_assets.evaluation.document_figures import document_figures, headline_of
+from zeroth_assets.evaluation.golden.hygiene import provenance_of
 from zeroth_assets.evaluation.golden.imported import DOCUMENTS
 from zeroth_assets.evaluation.golden.judgments import answering_spans
 from zeroth_assets.evaluation.golden.model import IMPORTED
+from zeroth_assets.evaluation.judging.worth import judge_in_words
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, split_arm
 from zeroth_assets.evaluation.retrieval_figures import (
     ALL,
@@ -29,7 +31,9 @@ from zeroth_assets.evaluation.retrieval_figures import (
     without_interval,
 )
 from zeroth_assets.evaluation.retrieval_plots import plot_by_category, plot_forest
+from zeroth_assets.evaluation.retrieval_report import graders_in_words
 from zeroth_assets.evaluation.retrieval_spans import Truth
+from zeroth_assets.planning.hygiene import arm_parameters, default_parameters, entries_for
 from zeroth_assets.planning.retrieval_stages import run_depth
 
 SPLIT = "test"
@@ -63,6 +67,13 @@ SHOWN = ["role", "category", "metric", "value", "low", "high", "n", "units", "un
             description="No query of the calibration split is in a figure.",
         ),
         dg.AssetCheckSpec(
+            "parameters_chosen_apart",
+            asset="retrieval_metrics",
+            partitions_def=arms,
+            blocking=True,
+            description="No test query was read to choose the retriever's parameters, by the record: `zeroth ledger`.",
+        ),
+        dg.AssetCheckSpec(
             "no_regression",
             asset="retrieval_metrics",
             partitions_def=arms,
@@ -85,9 +96,10 @@ def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> An
         chunk_set=chunk_set,
         arm=name,
         corpus_fingerprint=store.require("tenant_assignments").sha256,
-        golden_fingerprint=str(golden.details["digest"]),
+        golden_fingerprint=truth_of(store),
         seed=settings.seed,
         resamples=settings.resamples,
+        judge=judge_in_words(golden.details.get("judge")),
     )
     chunks = placed_chunks(store, chunk_set, project.planner().tenants_with(f"bm25_index_{chunk_set}"))
     own = queries.filter(pl.col("category") != IMPORTED)
@@ -106,6 +118,13 @@ def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> An
     bare = without_interval(table)
     measured = set(table["query_ids"].explode().drop_nulls())
     foreign = len(measured & set(queries.filter(pl.col("split") != SPLIT)["query_id"]))
+    chosen = provenance_of(
+        entries_for(settings, name),
+        queries,
+        retriever=name,
+        parameters=arm_parameters(settings, key),
+        defaults=default_parameters(settings, key),
+    )
     regression = _worst(
         [
             against_baseline(settings, "retrieval_metrics", series, now)
@@ -122,8 +141,22 @@ def retrieval_metrics(context: dg.AssetExecutionContext, project: Project) -> An
         dg.AssetCheckResult(
             check_name="test_split_alone", passed=foreign == 0, metadata={"queries of another split": foreign}
         ),
+        dg.AssetCheckResult(
+            check_name="parameters_chosen_apart",
+            passed=chosen.state in ("untuned", "calibration"),
+            severity=dg.AssetCheckSeverity.ERROR if chosen.state == "refused" else dg.AssetCheckSeverity.WARN,
+            metadata={"parameters": chosen.state, "found": chosen.wording, "queries read": chosen.read},
+        ),
         regression_check(regression),
     ]
+    if chosen.state == "refused":
+        yield from results
+        raise MeasurementError(
+            f"The figures of {key} are withheld: its parameters were chosen with test queries",
+            expected="a choice on calibration queries alone",
+            found=chosen.wording,
+            remedy="choose them anew on what `zeroth ledger lend` gives, or use the defaults",
+        )
     if bare.height or foreign:
         yield from results
         raise MeasurementError(
@@ -154,6 +187,7 @@ def _told(table: pl.DataFrame, key: str, withheld: str | None) -> dict[str, Any]
     for row in head.iter_rows(named=True):
         told[f"{headline} {row['role']}"] = row["value"]
     told["figures"] = md.markdown_table(table.select(SHOWN))
+    told["graded by"] = "; ".join(graders_in_words(table)) or "people's spans alone"
     told["definitions"] = md.markdown_table(table.select("metric", "definition").unique(maintain_order=True))
     role = table["role"][0]
     told["forest"] = md.png(plot_forest(table, metric=headline), f"{headline} of {key}")

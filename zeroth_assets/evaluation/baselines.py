@@ -42,6 +42,12 @@ class Baseline:
     series: Series
     marks: Mapping[str, str]
 
+    @property
+    def holds(self) -> str:
+        """What was accepted, in words: how many series of values, or which marks."""
+        parts = [f"{len(self.series)} series"] if self.series or not self.marks else []
+        return ", ".join([*parts, *([" and ".join(sorted(self.marks))] if self.marks else [])])
+
 
 @dataclass(frozen=True, slots=True)
 class Regression:

@@ -61,7 +61,8 @@ def evaluate(
 
     `run` has the columns query_id, document_id, score; `qrels` query_id, document_id, grade. Scores rank within a
     query, highest first, equal scores by document id, ascending. Columns are named `<measure>@<k>`; null where the
-    measure is undefined (no relevant document). A query of `qrels` that is missing from the run scores 0.
+    measure is undefined (no relevant document; for judged@k: nothing came back). A query of `qrels` that is missing
+    from the run scores 0 in every other.
 
     Raises:
         MeasurementError: empty qrels, a query of the run that the qrels do not know, the same document twice in a
@@ -177,7 +178,8 @@ def _average_precision(table: GradeTable) -> Floats:
 
 def _judged(table: GradeTable) -> Floats:
     returned = np.cumsum(table.grades > -2, axis=1)
-    return np.asarray(np.cumsum(table.grades >= 0, axis=1) / np.maximum(returned, 1))
+    judged = np.cumsum(table.grades >= 0, axis=1)
+    return np.where(returned > 0, judged / np.maximum(returned, 1), np.nan)
 
 
 def _ndcg(gains: Floats) -> Callable[[GradeTable], Floats]:

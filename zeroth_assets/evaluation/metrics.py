@@ -167,7 +167,8 @@ def ranked_context_precision_at_k(
 def judged_at_k(ranked: Sequence[Id], grades: Mapping[Id, int], k: int) -> float:
     """Share of the documents in the top k that carry any grade: how far the other figures can be trusted.
 
-    Over those returned, if fewer than k were. An empty ranking has nothing unjudged, and nothing judged: 0.
+    Over those returned, if fewer than k were. Of an empty ranking there is no share: NaN, as of an unanswerable query
+    elsewhere; a mean leaves it out. (ir_measures calls it 0, which reads as "all of it unjudged".)
 
     >>> judged_at_k(["a", "x"], {"a": 0}, 10)
     0.5
@@ -176,7 +177,7 @@ def judged_at_k(ranked: Sequence[Id], grades: Mapping[Id, int], k: int) -> float
         MeasurementError: as `recall_at_k`.
     """
     top = _top(ranked, grades, k)
-    return sum(i in grades for i in top) / len(top) if top else 0.0
+    return sum(i in grades for i in top) / len(top) if top else math.nan
 
 
 def ann_recall_at_k(ranked: Sequence[Id], neighbours: Mapping[Id, int], k: int) -> float:

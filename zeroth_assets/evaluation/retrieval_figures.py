@@ -6,6 +6,7 @@ principal cannot see is no loss of the retriever's: its relevant chunks are thos
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.evaluation.bootstrap import mean_ci
+from zeroth_assets.evaluation.golden.judgments import MODEL
 from zeroth_assets.evaluation.incomplete import bpref_table
+from zeroth_assets.evaluation.intervals import Interval
 from zeroth_assets.evaluation.metric_tables import RUN_SCHEMA, evaluate
 from zeroth_assets.evaluation.retrieval_spans import SPANNED, Truth
 
@@ -37,6 +40,7 @@ _GRADED: Mapping[str, str] = {
     "judged@10": "share of the first 10 that anybody graded",
 }
 BPREF = "bpref@50"
+_OF_WHAT_CAME_BACK = ("judged@10",)
 # Measures of the whole set; by category only those that people ask for.
 FIGURES: Mapping[str, str] = {
     **_GRADED,
@@ -61,6 +65,9 @@ _FIELDS: dict[str, pl.DataType | type[pl.DataType]] = {
     "definition": pl.String,
     "corpus_fingerprint": pl.String,
     "golden_fingerprint": pl.String,
+    "grades": pl.Int64,
+    "model_grades": pl.Int64,
+    "judge": pl.String,
     "seed": pl.Int64,
     "resamples": pl.Int64,
     "query_ids": pl.List(pl.String),
@@ -71,7 +78,7 @@ FIGURE_SCHEMA = pl.Schema(_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What every figure of an arm stands on."""
+    """What every figure of an arm stands on. `judge` says who graded where no person did, and what that is worth."""
 
     chunk_set: str
     arm: str
@@ -79,6 +86,7 @@ class About:
     golden_fingerprint: str
     seed: int
     resamples: int
+    judge: str | None = None
 
 
 def run_of(rankings: pl.DataFrame) -> pl.DataFrame:
@@ -99,9 +107,10 @@ def per_query(
     """A row per query and role, with a column per measure of `FIGURES`, of the answerable queries that were asked.
 
     `runs` has query_id, role, principal and ranking (chunk ids, best first); `queries` query_id, category, group;
-    `qrels` query_id, document_id (a chunk), grade and tenant. An answerable query none of whose chunks reaches grade 2
-    in this chunk set, so that no retriever can find it, counts as 0 and is marked `unreachable`. Measures over spans
-    need the `truth`.
+    `qrels` query_id, document_id (a chunk), grade, tenant and judged_by. An answerable query none of whose chunks
+    reaches grade 2 in this chunk set, so that no retriever can find it, counts as 0 and is marked `unreachable`.
+    Measures over spans need the `truth`. Of a query that came back empty `judged@k` is null: nothing was there to be
+    judged. `grades` and `model_grades` count what the query's measures stand on, and how much of it a model said.
 
     Raises:
         MeasurementError: a ranking holds a chunk twice.
@@ -119,14 +128,23 @@ def per_query(
             values = part.select("query_id").join(values, on="query_id", how="left")
             values = values.join(spanned, on="query_id", how="left")
         reachable = seen.filter(pl.col("grade") >= 2)["query_id"].unique()
+        counts = seen.group_by("query_id").agg(
+            pl.len().cast(pl.Int64).alias("grades"), pl.col("by_model").sum().cast(pl.Int64).alias("model_grades")
+        )
+        scored = [name for name in FIGURES if name in values.columns and name not in _OF_WHAT_CAME_BACK]
         frames.append(
-            part.select("query_id", "category", "group")
+            part.select("query_id", "category", "group", pl.col("ranking").list.len().alias("came_back"))
             .join(values, on="query_id", how="left")
+            .join(counts, on="query_id", how="left")
             .with_columns(
                 pl.lit(role).alias("role"),
                 (~pl.col("query_id").is_in(reachable.implode())).alias("unreachable"),
-                pl.col(name for name in FIGURES if name in values.columns).fill_null(0.0),
+                pl.col(scored).fill_null(0.0),
+                # Nothing that came back is judged where no chunk that the principal may see is.
+                pl.when(pl.col("came_back") > 0).then(pl.col(_OF_WHAT_CAME_BACK).fill_null(0.0)),
+                pl.col("grades", "model_grades").fill_null(0),
             )
+            .drop("came_back")
         )
     if not frames:
         raise MeasurementError(
@@ -161,31 +179,50 @@ def without_interval(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _figure(part: pl.DataFrame, role: str, category: str, metric: str, about: About, definition: str) -> dict[str, Any]:
+    unreachable = int(part["unreachable"].sum())
+    part = part.drop_nulls(metric)
     values: NDArray[np.float64] = part[metric].to_numpy()
     groups = part["group"]
     clusters = groups.to_list() if groups.n_unique() < part.height else None
-    interval = mean_ci(values, seed=about.seed, resamples=about.resamples, clusters=clusters)
+    if part.is_empty():
+        none = "undefined for every query: nothing came back"
+        interval = Interval(math.nan, math.nan, math.nan, 0, "none", 0.95, warning=none)
+    else:
+        interval = mean_ci(values, seed=about.seed, resamples=about.resamples, clusters=clusters)
     return {
         "chunk_set": about.chunk_set,
         "arm": about.arm,
         "role": role,
         "category": category,
         "metric": metric,
-        "value": interval.point,
+        "value": None if math.isnan(interval.point) else interval.point,
         "low": interval.low if interval.known else None,
         "high": interval.high if interval.known else None,
         "n": part.height,
         "units": interval.n,
-        "unreachable": int(part["unreachable"].sum()),
+        "unreachable": unreachable,
         "method": interval.method,
         "warning": interval.warning,
         "definition": definition,
         "corpus_fingerprint": about.corpus_fingerprint,
         "golden_fingerprint": about.golden_fingerprint,
+        **_graders(part, metric, about),
         "seed": about.seed,
         "resamples": about.resamples,
         "query_ids": part["query_id"].to_list(),
         "values": values.tolist(),
+    }
+
+
+def _graders(part: pl.DataFrame, metric: str, about: About) -> dict[str, Any]:
+    """How many grades a figure stands on, how many of them are a model's, and then whose; spans are people's."""
+    if metric in SPANNED or "grades" not in part.columns:
+        return {"grades": None, "model_grades": None, "judge": None}
+    of_model = int(part["model_grades"].sum())
+    return {
+        "grades": int(part["grades"].sum()),
+        "model_grades": of_model,
+        "judge": about.judge if of_model else None,
     }
 
 
@@ -200,6 +237,8 @@ def _graded(run: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
 def _visible(qrels: pl.DataFrame, part: pl.DataFrame) -> pl.DataFrame:
     """The judged chunks of each query that its principal may see; a tenant's principal has the tenant's key."""
     mine = qrels.join(part.select("query_id", "role", "principal"), on="query_id")
+    told = "judged_by" in qrels.columns
+    by_model = (pl.col("judged_by").str.starts_with(MODEL) if told else pl.lit(value=False)).alias("by_model")
     return mine.filter((pl.col("role") == "unrestricted") | (pl.col("tenant") == pl.col("principal"))).select(
-        "query_id", "document_id", "grade"
+        "query_id", "document_id", "grade", by_model
     )

@@ -41,6 +41,7 @@ _ABSTENTION: Final[Mapping[str, str]] = {
     "selective_accuracy": "answers right",
     "auroc": "AUROC",
 }
+JUDGED: Final = "judged@10"
 _PER_QUERY: Final = ["query_ids", "values"]
 _SINGLE: Final = ("metric_comparisons", "abstention_metrics", "latency_metrics", "golden_set")
 
@@ -49,8 +50,26 @@ def published_figures(store: ArtefactStore, arms: Iterable[str] | None = None) -
     """The figures of the arms that were measured (of `arms`, partitions, where given), in `FIGURE_SCHEMA`."""
     published = store.partitions("retrieval_metrics")
     wanted = published if arms is None else [arm for arm in arms if arm in published]
-    frames = [store.read_frame("retrieval_metrics", key).select(list(FIGURE_SCHEMA)) for key in wanted]
-    return pl.concat([FIGURE_SCHEMA.to_frame(), *frames])
+    frames = [store.read_frame("retrieval_metrics", key) for key in wanted]
+    # Figures that an earlier version published may lack a column.
+    return pl.concat([FIGURE_SCHEMA.to_frame(), *frames], how="diagonal").select(list(FIGURE_SCHEMA))
+
+
+def graders_in_words(figures: pl.DataFrame) -> list[str]:
+    """Which figures rest on a model's grades, to what part, and what that model is worth; empty where none does."""
+    rest = figures.filter((pl.col("model_grades") > 0) & (pl.col("category") == ALL) & (pl.col("metric") != JUDGED))
+    found = rest.group_by("chunk_set", "role", "judge", maintain_order=True).agg(
+        pl.col("arm").unique().sort(),
+        pl.col("metric").unique(maintain_order=True),
+        # The same queries have the same grades, whatever the arm or the measure.
+        pl.col("model_grades").max(),
+        pl.col("grades").max(),
+    )
+    return [
+        f"{row['chunk_set']}, {row['role']}, {', '.join(row['arm'])}: {row['model_grades']} of {row['grades']} grades"
+        f" under {', '.join(row['metric'])} are by the model {row['judge']}"
+        for row in found.iter_rows(named=True)
+    ]
 
 
 def table_of_arms(figures: pl.DataFrame, category: str = ALL) -> pl.DataFrame:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from zeroth_assets.artefacts import Sidecar
 from zeroth_assets.errors import SettingsError
 from zeroth_assets.evaluation.retrieval_arms import RETRIEVERS, arm_key, split_arm
+from zeroth_assets.planning.hygiene import record_digest
 from zeroth_assets.planning.inputs import Inputs
+from zeroth_assets.planning.judge import judge_recipe
 from zeroth_assets.planning.model import Made, Place, Stage
 from zeroth_assets.settings import CHUNK_SETS, Settings
 
@@ -99,7 +101,13 @@ def _judgment_pool(inputs: Inputs, place: Place) -> Made:
 
 
 def _judgments(inputs: Inputs, place: Place) -> Made:
-    return Made(inputs.versions(("judgment_pool", None), ("golden_queries", None)) | inputs.imported, {"judge": "none"})
+    made_of = inputs.versions(("judgment_pool", None), ("golden_queries", None)) | inputs.imported
+    return Made(made_of, {"judge": judge_recipe(inputs.settings)})
+
+
+def _judge_was_reached(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
+    """A question that the judge's server did not answer at all is asked again; a bad answer would be bad again."""
+    return "unavailable" not in sidecar.details.get("judge", {}).get("failed", {}).values()
 
 
 def _golden_set(inputs: Inputs, place: Place) -> Made:
@@ -113,6 +121,9 @@ def _golden_is_accepted(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
 
 def _retrieval_metrics(inputs: Inputs, place: Place) -> Made:
     made_of = inputs.versions(("retrieval_runs", place.key), ("golden_set", None))
+    record = record_digest(inputs.settings, split_arm(place.key)[1])
+    if record is not None:
+        made_of["split_ledger"] = record
     return Made(made_of, {"seed": inputs.settings.seed, "resamples": inputs.settings.resamples})
 
 
@@ -123,7 +134,7 @@ def _not_regressed(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
 STAGES: tuple[Stage, ...] = (
     Stage("retrieval_runs", "runs", "2", _retrieval_runs),
     Stage("judgment_pool", "golden", "2", _judgment_pool),
-    Stage("judgments", "golden", "2", _judgments, after=("judgment_pool",)),
+    Stage("judgments", "golden", "2", _judgments, after=("judgment_pool",), live=_judge_was_reached),
     Stage("golden_set", "golden", "1", _golden_set, after=("judgments",), live=_golden_is_accepted),
-    Stage("retrieval_metrics", "metrics", "2", _retrieval_metrics, live=_not_regressed),
+    Stage("retrieval_metrics", "metrics", "3", _retrieval_metrics, live=_not_regressed),
 )

@@ -56,9 +56,13 @@ def test_the_boundary_of_relevance_is_grade_2_unless_told_otherwise() -> None:
     assert metrics.success_at_k(["c"], {"a": 3, "c": 1}, 5, relevant=1) == 1.0
 
 
-@pytest.mark.parametrize("measure", RANKED_MEASURES)
+@pytest.mark.parametrize("measure", [measure for measure in RANKED_MEASURES if measure is not metrics.judged_at_k])
 def test_a_query_missing_from_the_run_scores_zero(measure: Callable[..., float]) -> None:
     assert measure([], {"a": 3}, 10) == 0.0
+
+
+def test_an_empty_ranking_has_no_share_that_is_judged() -> None:
+    assert math.isnan(metrics.judged_at_k([], {"a": 3}, 10))
 
 
 @pytest.mark.parametrize("measure", UNDEFINED_WITHOUT_RELEVANT)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import polars as pl
@@ -190,6 +191,47 @@ def test_a_chunk_that_nobody_graded_is_passed_over_by_bpref_alone() -> None:
     assert value(table, "a", "bpref@50") == 1.0
     assert value(table, "a", "reciprocal_rank@10") == 0.5
     assert value(table, "a", "judged@10") == pytest.approx(2 / 3)
+
+
+def test_what_came_back_empty_has_no_share_that_is_judged_and_counts_as_zero_elsewhere() -> None:
+    table = per_query(
+        runs(
+            ("a", "unrestricted", "all", ["1"]),
+            ("b", "unrestricted", "all", []),
+            ("c", "single_tenant", "t", ["9"]),
+            ("d", "single_tenant", "u", []),
+        ),
+        queries(("a", True), ("b", True), ("c", True), ("d", True)),
+        qrels(*((name, "1", 3, "t") for name in "abcd")),
+    )
+    made = figures(table, ABOUT).filter(pl.col("category") == ALL)
+
+    def figure(role: str, metric: str) -> tuple[float, int]:
+        row = made.filter((pl.col("role") == role) & (pl.col("metric") == metric)).row(0, named=True)
+        assert row["query_ids"] is not None
+        assert len(row["query_ids"]) == len(row["values"]) == row["n"]
+        return row["value"], row["n"]
+
+    assert figure("unrestricted", "judged@10") == (1.0, 1)
+    assert figure("unrestricted", "success@10") == (0.5, 2)
+    assert figure("single_tenant", "judged@10") == (0.0, 1)
+    empty = figures(table.filter(pl.col("query_id") == "d"), ABOUT).filter(pl.col("metric") == "judged@10")
+    assert (empty["value"].item(), empty["n"].item()) == (None, 0)
+    assert without_interval(empty).is_empty()
+    assert "nothing came back" in empty["warning"].item()
+
+
+def test_a_figure_tells_how_many_of_its_grades_are_a_models_and_what_that_is_worth() -> None:
+    rows = qrels(("a", "1", 3, "t"), ("a", "2", 0, "t"), ("b", "1", 3, "t"))
+    by = pl.Series("judged_by", ["drafted span", "model j@1", "drafted span"])
+    table = per_query(
+        runs(("a", "unrestricted", "all", ["1"]), ("b", "single_tenant", "t", ["1"])),
+        queries(("a", True), ("b", True)),
+        rows.with_columns(by),
+    )
+    made = figures(table, dataclasses.replace(ABOUT, judge="j@1, kappa 0.7")).filter(pl.col("metric") == "success@5")
+    shown = made.filter(pl.col("category") == ALL).select("role", "grades", "model_grades", "judge").rows()
+    assert sorted(shown) == [("single_tenant", 1, 0, None), ("unrestricted", 2, 1, "j@1, kappa 0.7")]
 
 
 def test_questions_about_what_is_not_indexed_yet_wait() -> None:

@@ -21,6 +21,8 @@ DRAFTED_SPAN = "drafted span"
 READ_WHOLE = "expert, who read the contract whole"
 OTHER_CONTRACT = "by construction: not the contract that the query names"
 NO_ANSWER = "by construction: the query has no answer for its asker"
+MODEL = "model "
+"""How `judged_by` begins where a model graded."""
 
 
 def judgments_from_spans(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from zeroth_assets.artefacts import private_folder, write_atomic
 from zeroth_assets.evaluation.judging.agreement import Agreement, Withheld, agreement
 from zeroth_assets.evaluation.judging.model import GRADES, JudgeError, JudgeQuery, SheetError
 from zeroth_assets.evaluation.judging.prompt import RELEVANCE_STATEMENT
@@ -78,7 +79,7 @@ def draw_sample(
     pairs = judgments.select("query_id", "document_id", "grade").sort("query_id", "document_id")
     questions = {query.query_id: query.question for query in queries}
     texts = dict(passages.select("document_id", "text").iter_rows())
-    shares = _shares({grade: int((pairs["grade"] == grade).sum()) for grade in GRADES}, size)
+    shares = equal_shares({grade: int((pairs["grade"] == grade).sum()) for grade in GRADES}, size)
     generator = np.random.default_rng(seed)
     rows = []
     for grade in GRADES:
@@ -95,12 +96,24 @@ def draw_sample(
     return pl.DataFrame(rows, schema=SAMPLE_SCHEMA, orient="row").sort("item_id")
 
 
-def export_sheet(sample: pl.DataFrame, folder: Path, *, statement: str = RELEVANCE_STATEMENT) -> SheetFiles:
-    """Write the sheet as one HTML file and as CSV, and beside them the key, which the person must not see."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = SheetFiles(folder / "sheet.html", folder / "sheet.csv", folder / "key.json")
+def export_sheet(
+    sample: pl.DataFrame,
+    folder: Path,
+    *,
+    statement: str = RELEVANCE_STATEMENT,
+    key: Path | None = None,
+    judge: str = "",
+) -> SheetFiles:
+    """Write the sheet as one HTML file and as CSV, and the key (default: beside them), which the person must not see.
+
+    `judge` is the name that the key remembers. The files hold text of documents: their owner alone can read them.
+
+    Raises:
+        SheetError: the folder cannot be written.
+    """
+    files = SheetFiles(folder / "sheet.html", folder / "sheet.csv", key or folder / "key.json")
     items = [SheetItem(*row) for row in sample.select("item_id", "question", "passage").iter_rows()]
-    key = [
+    entries = [
         {
             "item_id": row["item_id"],
             "query_id": row["query_id"],
@@ -108,17 +121,47 @@ def export_sheet(sample: pl.DataFrame, folder: Path, *, statement: str = RELEVAN
             "model_grade": row["model_grade"],
             "weight": row["weight"],
             "text_sha256": _text_hash(row["question"], row["passage"]),
+            "judge": judge,
         }
         for row in sample.iter_rows(named=True)
     ]
-    files.html.write_text(render_sheet(items, statement), "utf-8", newline="\n")
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\r\n")
     writer.writerow(CSV_COLUMNS)
     writer.writerows((item.item_id, "", guarded(item.question), guarded(item.passage)) for item in items)
-    files.csv.write_text("\ufeff" + table.getvalue(), "utf-8", newline="")
-    files.key.write_text(json.dumps(key, indent=1), "utf-8")
+    contents = (
+        (files.html, render_sheet(items, statement)),
+        (files.csv, "\ufeff" + table.getvalue()),
+        (files.key, json.dumps(entries, indent=1)),
+    )
+    try:
+        for path, content in contents:
+            private_folder(path.parent)
+            write_atomic(path, content.encode("utf-8"))
+    except OSError as error:
+        raise SheetError(
+            "The sheet cannot be written", expected="a folder that you may write", found=str(error)
+        ) from error
     return files
+
+
+def judge_of(key: Path) -> str:
+    """The judge whose grades a key holds.
+
+    Raises:
+        SheetError: it is no key.
+    """
+    entries = _read_key(key)
+    return str(json.loads(key.read_text("utf-8"))[0].get("judge", "")) if entries else ""
+
+
+def item_ids(graded: Path) -> set[str]:
+    """The items of a sheet, whatever else it holds.
+
+    Raises:
+        SheetError: it is no sheet.
+    """
+    return {row["item_id"].strip() for _, row in _read_rows(graded)}
 
 
 def import_sheet(graded: Path, key: Path) -> pl.DataFrame:
@@ -169,8 +212,11 @@ def sample_agreement(graded: pl.DataFrame, *, seed: int, resamples: int = 1_000)
     return agreement(graded, seed=seed, resamples=resamples, reference_name="the person")
 
 
-def _shares(available: dict[int, int], size: int) -> dict[int, int]:
-    """Equal shares, as far as each stratum reaches; what one lacks goes to the others, larger grades first."""
+def equal_shares(available: dict[int, int], size: int) -> dict[int, int]:
+    """How many of each grade make a sample of `size`: equal shares, as far as each stratum reaches.
+
+    What one lacks goes to the others, larger grades first.
+    """
     shares = dict.fromkeys(available, 0)
     for _ in range(min(size, sum(available.values()))):
         open_ones = [grade for grade in available if shares[grade] < available[grade]]

@@ -26,6 +26,8 @@ class Journal:
         self._lock = FileLock(f"{path}.lock")
         self._file = -1
         self._calls: dict[tuple[str, str], CallRecord] = {}
+        self._grades: dict[tuple[str, float | None], int] = {}
+        self._seconds: dict[tuple[str, float | None], int] = {}
         self._identity: tuple[str, str] | None = None
         self.spent = Usage()
 
@@ -85,8 +87,20 @@ class Journal:
         record = self._calls.get((query_id, call_digest))
         return record if record is not None and record.failure is not None else None
 
+    def grade(self, pair: str, temperature: float | None) -> int | None:
+        """The grade that a question and passage (`pair_digest`) have already, in whichever call it was given."""
+        return self._grades.get((pair, temperature))
+
+    def second_grade(self, pair: str, temperature: float | None) -> int | None:
+        """The grade of its second showing, if it was shown twice."""
+        return self._seconds.get((pair, temperature))
+
     def _keep(self, record: CallRecord) -> None:
         self.spent += record.usage
+        for grades, known in ((record.grades, self._grades), (record.repeats, self._seconds)):
+            for document, grade in grades.items():
+                if document in record.pairs:
+                    known.setdefault((record.pairs[document], record.temperature), grade)
         if record.failure is None or self.finished(record.query_id, record.call_digest) is None:
             self._calls[record.query_id, record.call_digest] = record
 

@@ -6,6 +6,7 @@ calls a model unless a configuration is handed in; without one, grades come from
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ def judge_pool(
     config: JudgeConfig,
     *,
     queries: Sequence[JudgeQuery],
-    journal: Path,
+    journal: Path | Callable[[Snapshot], Path],
     statement: str = RELEVANCE_STATEMENT,
     progress: Callable[[int, int], None] | None = None,
     sleep: Callable[[float], None] = time.sleep,
@@ -63,8 +64,9 @@ def judge_pool(
 ) -> JudgedRun:
     """Grade every pair of `pool` (query_id, document_id), with the texts of `passages` (document_id, text).
 
-    Each call's record is on disk (`journal`) before the next call is made. After a kill the same arguments complete
-    the run: what is judged is not asked again, what failed is. Other columns of either frame are not looked at.
+    Each call's record is on disk (`journal`, or what it names for a snapshot) before the next call is made. After a
+    kill the same arguments complete the run: what is judged is not asked again, what failed is. A passage that was
+    judged for the same question in an earlier pool is not asked again either. Other columns are not looked at.
 
     Raises:
         JudgeError: settings, pool or passages that cannot be used; a damaged journal.
@@ -74,12 +76,22 @@ def judge_pool(
         BudgetError: the next call could exceed a budget.
     """
     wording = prompt_hash(statement)
-    with (
-        ChatClient(config, sleep=sleep, clock=clock, monotonic=monotonic, transport=transport) as client,
-        Journal(journal) as book,
-    ):
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(
+            ChatClient(config, sleep=sleep, clock=clock, monotonic=monotonic, transport=transport)
+        )
         snapshot, spent = resolve(client)
-        plans = plan_calls(pool, passages, queries, config, snapshot, statement)
+        book = stack.enter_context(Journal(journal if isinstance(journal, Path) else journal(snapshot)))
+        plans = plan_calls(
+            pool,
+            passages,
+            queries,
+            config,
+            snapshot,
+            statement,
+            begun=lambda query_id, digest: book.finished(query_id, digest) is not None,
+            graded=lambda pair: book.grade(pair, config.temperature) is not None,
+        )
         caveats = {plan.query.query_id: drafter_caveat(snapshot, plan.query) for plan in plans}
         book.claim(snapshot, wording, spent)
         open_calls = [(plan, call) for plan in plans for call in plan.calls if _record_of(book, plan, call) is None]
@@ -89,7 +101,7 @@ def judge_pool(
             return _judge(client, budget, snapshot, plan, call, wording, caveats[plan.query.query_id])
 
         _run(book, plans, open_calls, work, config.concurrency, progress)
-        return _assemble(book, plans, snapshot, wording, config)
+        return _assemble(book, plans, snapshot, wording, config, caveats)
 
 
 def _run(
@@ -209,6 +221,7 @@ def _judge(
         repeats=repeats,
         failure=failure,
         caveats=(caveat,) if caveat else (),
+        pairs={document: plan.pairs[document] for document in call.documents},
     )
     return record, problem
 
@@ -222,18 +235,32 @@ def _record_of(book: Journal, plan: QueryPlan, call: Call) -> CallRecord | None:
     return record if known == set(call.documents) else None
 
 
+def _known(book: Journal, plan: QueryPlan, temperature: float | None) -> tuple[dict[str, int], dict[str, int]]:
+    """The grades of the documents that are not asked again, and the second ones of those that were shown twice."""
+    pairs = {document: plan.pairs[document] for document in plan.known}
+    first = {document: book.grade(pair, temperature) for document, pair in pairs.items()}
+    second = {document: book.second_grade(pair, temperature) for document, pair in pairs.items()}
+    return (
+        {document: grade for document, grade in first.items() if grade is not None},
+        {document: grade for document, grade in second.items() if grade is not None},
+    )
+
+
 def _assemble(
-    book: Journal, plans: list[QueryPlan], snapshot: Snapshot, wording: str, config: JudgeConfig
+    book: Journal,
+    plans: list[QueryPlan],
+    snapshot: Snapshot,
+    wording: str,
+    config: JudgeConfig,
+    about_drafters: dict[str, str | None],
 ) -> JudgedRun:
     judged: list[tuple[str, str, int, str, str]] = []
     shown_twice: list[tuple[str, str, int, int]] = []
     failed: dict[str, FailureKind] = {}
-    notes: Counter[str] = Counter()
     fingerprints: set[str] = set()
     for plan in plans:
         query_id = plan.query.query_id
-        first: dict[str, int] = {}
-        second: dict[str, int] = {}
+        first, second = _known(book, plan, config.temperature)
         for call in plan.calls:
             record = _record_of(book, plan, call)
             if record is None:
@@ -243,11 +270,11 @@ def _assemble(
             first.update(record.grades)
             second.update(record.repeats)
             fingerprints.add(record.system_fingerprint)
-            notes.update(record.caveats)
         else:
             judged += [(query_id, d, first[shown], snapshot.label, wording) for d, shown in plan.same_text.items()]
             shown_twice += [(query_id, document, first[document], grade) for document, grade in second.items()]
-    caveats = [f"{text} ({count} calls)" for text, count in sorted(notes.items())]
+    notes = Counter(text for text in about_drafters.values() if text is not None)
+    caveats = [f"{text} ({count} queries)" for text, count in sorted(notes.items())]
     if snapshot.snapshot is None:
         caveats.append("the model is not pinned: the server tells no dated name for it, nothing here may be published")
     if len(fingerprints) > 1:

@@ -6,6 +6,7 @@ talks to a server or a file.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -218,7 +219,8 @@ class CallRecord:
 
     `grades` maps document ids to grades, `repeats` those of the passage that was shown twice to its second grade;
     both are empty where `failure` says what went wrong. `call_digest` is the sha256 of everything that was asked,
-    so that a record serves exactly the call that it was made for.
+    so that a record serves exactly the call that it was made for; `pairs` has the `pair_digest` of each document, by
+    which its grade serves other pools too.
     """
 
     query_id: str
@@ -237,6 +239,12 @@ class CallRecord:
     repeats: dict[str, int] = field(default_factory=dict)
     failure: FailureKind | None = None
     caveats: tuple[str, ...] = ()
+    pairs: dict[str, str] = field(default_factory=dict)
+
+
+def pair_digest(question: str, passage: str) -> str:
+    """sha256 (hex) of a question and a passage: what a grade is of, whatever ids either has."""
+    return hashlib.sha256(f"{question}\x00{passage}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from zeroth_assets.evaluation.judging.model import PAIR_SCHEMA, JudgeConfig, JudgeError, JudgeQuery, Snapshot
+from zeroth_assets.evaluation.judging.model import (
+    PAIR_SCHEMA,
+    JudgeConfig,
+    JudgeError,
+    JudgeQuery,
+    Snapshot,
+    pair_digest,
+)
 from zeroth_assets.evaluation.judging.prompt import answer_schema, arrange, labels, render
 
 _PASSAGE_SCHEMA = pl.Schema({"document_id": pl.String, "text": pl.String})
@@ -40,12 +47,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """A query's calls. `same_text` maps each document of the pool to the one whose text is shown for it."""
+    """A query's calls. `same_text` maps each document of the pool to the one whose text is shown for it.
+
+    `pairs` has the `pair_digest` of each document that is shown; those of `known` have a grade and are not asked again.
+    """
 
     query: JudgeQuery
     calls: tuple[Call, ...]
     same_text: dict[str, str]
     order_seed: int
+    pairs: dict[str, str]
+    known: frozenset[str] = frozenset()
 
 
 def plan_calls(
@@ -55,8 +67,14 @@ def plan_calls(
     config: JudgeConfig,
     snapshot: Snapshot,
     statement: str,
+    *,
+    begun: Callable[[str, str], bool] = lambda query_id, call_digest: False,
+    graded: Callable[[str], bool] = lambda pair: False,
 ) -> list[QueryPlan]:
     """The calls for each query of the pool, by query id. Documents with the same text are graded once, as one.
+
+    A query any of whose calls was `begun` goes on as it was planned. Of any other, what is `graded` already is left
+    out, so that a pool which grew costs what it grew by.
 
     Raises:
         JudgeError: an empty pool, a column or a cell missing, a pair or an id twice, a query or document without text.
@@ -79,7 +97,12 @@ def plan_calls(
         for document in documents:
             if not _is_text(texts.get(document)):
                 raise JudgeError("The pool holds a document without text", expected="a passage", found=repr(document))
-        plans.append(_plan(by_id[str(query_id)], documents, texts, config, snapshot, statement))
+        query = by_id[str(query_id)]
+        plan = _plan(query, documents, texts, config, snapshot, statement)
+        known = frozenset(document for document, pair in plan.pairs.items() if graded(pair))
+        if known and not any(begun(query.query_id, call.digest) for call in plan.calls):
+            plan = _plan(query, documents, texts, config, snapshot, statement, known)
+        plans.append(plan)
     return plans
 
 
@@ -90,16 +113,17 @@ def _plan(
     config: JudgeConfig,
     snapshot: Snapshot,
     statement: str,
+    known: frozenset[str] = frozenset(),
 ) -> QueryPlan:
     shown_for: dict[str, str] = {}
     for document in documents:
         shown_for.setdefault(texts[document], document)
-    shown = list(shown_for)
+    shown = [text for text, document in shown_for.items() if document not in known]
     layout = arrange(
         query.question, shown, seed=config.seed, per_call=config.passages_per_call, repeats=config.repeats_per_query
     )
     calls = []
-    for number, places in enumerate(layout.calls):
+    for number, places in enumerate(layout.calls if shown else ()):
         names = labels(len(places))
         messages = render(query.question, [shown[i] for i in places], statement=statement)
         calls.append(
@@ -112,7 +136,14 @@ def _plan(
                 digest=_digest(snapshot.label, messages, config),
             )
         )
-    return QueryPlan(query, tuple(calls), {d: shown_for[texts[d]] for d in documents}, layout.order_seed)
+    return QueryPlan(
+        query,
+        tuple(calls),
+        {document: shown_for[texts[document]] for document in documents},
+        layout.order_seed,
+        {document: pair_digest(query.question, text) for text, document in shown_for.items()},
+        known,
+    )
 
 
 def _digest(judge: str, messages: list[dict[str, str]], config: JudgeConfig) -> str:

@@ -107,6 +107,50 @@ def test_a_changed_passage_is_judged_again_and_nothing_else(bench: Bench) -> Non
     assert run.judgments.height == 15
 
 
+def test_a_pool_that_grew_costs_what_it_grew_by(bench: Bench) -> None:
+    pairs, passages, queries = small_pool()
+    former = bench.run((pairs.filter(~pl.col("document_id").str.ends_with("-4")), passages, queries))
+    asked = len(bench.server.bodies)
+    grown = bench.run((pairs, passages, queries))
+    news = [body["messages"][0]["content"] for body in bench.server.bodies[asked:]]
+    assert len(news) == 3
+    assert all(f"w{number}x4y" in text and "x3y" not in text for number, text in enumerate(news))
+    assert grown.judgments.height == 15
+    assert former.judgments.join(grown.judgments, on=former.judgments.columns, how="anti").is_empty()
+    assert set(former.repeats.rows()) <= set(grown.repeats.rows())
+    shrunk = bench.run((pairs.head(2), passages, queries))
+    assert len(bench.server.bodies) == asked + 3
+    assert shrunk.judgments.height == 2
+
+
+def test_the_same_question_and_passage_under_other_ids_is_not_asked_again(bench: Bench) -> None:
+    pairs, passages, queries = small_pool()
+    bench.run((pairs, passages, queries))
+    asked = len(bench.server.bodies)
+    renamed = [pl.concat_str(pl.lit("other-"), name).alias(name) for name in ("query_id", "document_id")]
+    others = [JudgeQuery(f"other-{query.query_id}", query.question, query.drafter) for query in queries]
+    run = bench.run((pairs.with_columns(renamed), passages.with_columns(renamed[1:]), others))
+    assert len(bench.server.bodies) == asked
+    assert run.judgments.height == 15
+    bench.run((pairs, passages, queries), temperature=0.5)
+    assert len(bench.server.bodies) > asked, "another temperature is another judge"
+
+
+def test_a_journal_may_be_chosen_by_the_snapshot_that_answers(bench: Bench, tmp_path: Path) -> None:
+    pairs, passages, queries = small_pool()
+    for model in ("judge-2025-04-14", "judge-2025-08-01"):
+        bench.server.models = [{"id": model, "owned_by": "someone"}]
+        run = judge_pool(
+            pairs,
+            passages,
+            bench.config(model=model),
+            queries=queries,
+            journal=lambda snapshot: tmp_path / f"{snapshot.snapshot}.jsonl",
+        )
+        assert run.complete
+    assert {path.stem for path in tmp_path.glob("judge-*.jsonl")} == {"judge-2025-04-14", "judge-2025-08-01"}
+
+
 KILLED = """
 import sys
 from pathlib import Path
