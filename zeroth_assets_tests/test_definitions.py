@@ -84,6 +84,7 @@ def test_checks_that_guard_what_is_downstream_block() -> None:
         "unchanged_unless_accepted",
         "no_figure_without_interval",
         "test_split_alone",
+        "parameters_chosen_apart",
     } <= blocking
 
 

@@ -139,7 +139,10 @@ COLUMNS: Mapping[str, str] = {
     "unreachable": "Queries whose answer no chunk of this set holds to grade 2; they count as 0.",
     "warning": "What is doubtful about the interval; null where nothing is.",
     "corpus_fingerprint": "sha256 of the tenant assignments.",
-    "golden_fingerprint": "Digest of queries, spans and splits.",
+    "golden_fingerprint": "Digest of queries, spans and splits; of the judge too where a model graded.",
+    "grades": "Grades that the figure stands on; null where it stands on spans.",
+    "model_grades": "How many of them a model gave; the rest are people's, or follow by construction.",
+    "judge": "That model, and its measured agreement with people; null where no grade is a model's.",
     "query_ids": "The queries.",
     "values": "Their values, in that order.",
     # figures
