@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,42 @@ def test_every_bad_variable_is_named_with_what_it_held(monkeypatch: pytest.Monke
     assert "ZEROTH_MAX_TOKENS" in str(caught.value)
     assert "'many'" in str(caught.value)
     assert "ZEROTH_HNSW_M" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"JUDGE_URL": "http://127.0.0.1:1/v1"}, "judge_url needs judge_model"),
+        ({"JUDGE_INPUT_PRICE": "2"}, "go together"),
+        ({"JUDGE_MONEY_BUDGET": "5"}, "judge_money_budget needs"),
+        ({"HNSW_M": "40"}, "2 \\* hnsw_m"),
+        ({"JUDGE_TRIES": "0"}, "ZEROTH_JUDGE_TRIES"),
+    ],
+)
+def test_no_message_shows_a_key_or_a_password(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], says: str
+) -> None:
+    """What breaks a rule over several variables is all of them together."""
+    secrets = {"JUDGE_API_KEY": "sk-canary-1", "DATABASE_URL": "postgresql://u:canary-2@h/d"}
+    for name, value in {**secrets, **given}.items():
+        monkeypatch.setenv(f"ZEROTH_{name}", value)
+    with pytest.raises(SettingsError, match=says) as caught:
+        read_settings()
+    assert "canary" not in "".join(traceback.format_exception(caught.value))
+    for name in given:
+        monkeypatch.delenv(f"ZEROTH_{name}")
+    settings = read_settings()
+    assert settings.judge_api_key is not None
+    assert "canary" not in repr(settings) + str(settings)
+    assert "sk-canary" not in settings.model_dump_json()
+
+
+def test_a_judge_is_configured_by_its_variables_and_blank_ones_are_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZEROTH_JUDGE_URL", " ")
+    monkeypatch.setenv("ZEROTH_JUDGE_TOKEN_BUDGET", "")
+    monkeypatch.setenv("ZEROTH_JUDGE_TEMPERATURE", "none")
+    settings = read_settings()
+    assert (settings.judge_url, settings.judge_token_budget, settings.judge_temperature) == (None, None, None)
 
 
 def test_ef_construction_below_twice_m_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

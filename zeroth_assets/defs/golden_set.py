@@ -165,6 +165,7 @@ def golden_set(context: dg.AssetExecutionContext, project: Project) -> Any:
         severity=dg.AssetCheckSeverity.ERROR if changed else dg.AssetCheckSeverity.WARN,
         metadata={
             **marks,
+            "to do": "nothing" if accepted == marks else "zeroth baseline accept --figure golden_set --reason TEXT",
             "accepted": "none was ever accepted: `zeroth baseline accept`"
             if accepted is None
             else ", ".join(f"{name} {mark}" for name, mark in accepted.items()),

@@ -186,15 +186,16 @@ def _checks(judged: tuple[JudgedRun, Worth] | None) -> list[dg.AssetCheckResult]
 
 
 def _told(project: Project, worth: Worth, about: Mapping[str, Any]) -> dict[str, Any]:
-    usage = about["usage"]
+    usage, now = about["usage"], about["this_run"]
     person = persons_words(judge_folder(project.settings), about["label"])
     told = {
         "judge": f"{about['label']}, prompt {about['prompt'][:12]}, {about['backend']}",
         "judge's worth": about["worth"],
         "judge with itself": str(worth.itself),
         "judge with a person": person or "nobody graded a sheet: `zeroth judge sheet`",
-        "judge's calls": usage["calls"],
-        "judge's tokens": usage["input_tokens"] + usage["output_tokens"],
+        "judge's calls": f"{now['calls']} in this run, {usage['calls']} in all",
+        "judge's tokens": f"{now['input_tokens'] + now['output_tokens']} in this run, "
+        f"{usage['input_tokens'] + usage['output_tokens']} in all",
         "judge's reasoning tokens": usage["reasoning_tokens"],
         "judge's cost": "no prices are set" if about["cost"] is None else f"{about['cost']:.4f} {about['currency']}",
         "judge's caveats": "; ".join(about["caveats"]) or "none",

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 from zeroth_assets.artefacts import ArtefactStore, Sidecar
+from zeroth_assets.errors import MeasurementError, SettingsError
 from zeroth_assets.evaluation.judging.model import BudgetError, JudgeUnavailable, SheetError, SnapshotError
 from zeroth_assets_tests.evaluation.judging.chat_server import ChatServer, running
 from zeroth_assets_tests.small_corpus import Done, Materialised, SmallCorpus, small_corpus
@@ -37,6 +38,7 @@ class Story:
     calls: dict[str, int] = field(default_factory=dict)
     sidecars: dict[str, Sidecar] = field(default_factory=dict)
     sheets: Path = Path()
+    before_refusal: dict[str, int] = field(default_factory=dict)
 
     @property
     def store(self) -> ArtefactStore:
@@ -97,6 +99,11 @@ def story(materialised: Materialised, tmp_path_factory: pytest.TempPathFactory) 
         one.run("graded", "judge", "import", str(one.sheets / "graded.csv"), "--json")
         one.run("metrics", "metrics", "retrieval")
         one.run("metrics json", "metrics", "retrieval", "--json")
+        one.run("lend", "ledger", "lend", "bm25", "--split", "test", "--out", str(one.sheets / "lent.jsonl"))
+        one.run("choose", "ledger", "choose", "bm25")
+        one.before_refusal = corpus.made_at()
+        one.run("refused", "materialize", "--asset", "retrieval_metrics", "--partition", "fixed_512.bm25")
+        one.run("ledger", "ledger", "show", "--json")
         yield one
 
 
@@ -206,7 +213,9 @@ def test_the_judge_is_shown_nothing_but_question_and_passages(story: Story) -> N
 
 def test_a_person_grades_a_sheet_and_the_agreement_is_kept_and_shown(story: Story) -> None:
     assert story.done["sheet"].code == 0, story.done["sheet"].err
-    assert {path.name for path in story.sheets.iterdir()} == {"sheet.html", "sheet.csv", "graded.csv", "half.csv"}
+    assert {path.name for path in story.sheets.iterdir()} == {
+        "sheet.html", "sheet.csv", "graded.csv", "half.csv", "lent.jsonl",
+    }  # fmt: skip
     assert all(oct((story.sheets / name).stat().st_mode & 0o777) == "0o600" for name in ("sheet.html", "sheet.csv"))
     half = story.done["half graded"]
     assert half.code == SheetError.exit_code
@@ -234,6 +243,22 @@ def test_the_key_is_nowhere_in_the_home_in_what_dagster_keeps_or_in_what_was_pri
     assert events
     assert runs
     assert not [text for text in (*events, *runs) if KEY in text]
+
+
+def test_figures_of_a_retriever_that_was_tuned_on_test_queries_are_withheld(story: Story) -> None:
+    assert story.done["lend"].code == story.done["choose"].code == 0, story.done["lend"].err
+    lent = [json.loads(line) for line in (story.sheets / "lent.jsonl").read_text("utf-8").splitlines()]
+    assert {row["act"]: row["queries"] for row in story.done["ledger"].json} == {"read": len(lent), "chosen": 0}
+    assert story.done["refused"].code == MeasurementError.exit_code
+    assert "chosen with test queries" in story.done["refused"].out + story.done["refused"].err
+    assert story.corpus.made_at() == story.before_refusal
+    with story.corpus.active():
+        from zeroth_assets.defs.resources import Project
+
+        planner = Project().planner()
+        fresh = {arm: planner.is_fresh("retrieval_metrics", f"fixed_512.{arm}") for arm in ("bm25", "rrf")}
+    assert fresh == {"bm25": False, "rrf": True}
+    assert story.corpus.zeroth("ledger", "choose", "nothing").code == SettingsError.exit_code
 
 
 def files_under(folder: Path) -> list[Path]:

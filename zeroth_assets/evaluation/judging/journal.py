@@ -30,6 +30,7 @@ class Journal:
         self._seconds: dict[tuple[str, float | None], int] = {}
         self._identity: tuple[str, str] | None = None
         self.spent = Usage()
+        self.sitting = Usage()
 
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,11 +71,13 @@ class Journal:
             )
         self._identity = identity
         self.spent += spent
+        self.sitting += spent
         self._write({"kind": "run", "judge": snapshot.label, "prompt_hash": prompt_hash, "usage": asdict(spent)})
 
     def append(self, record: CallRecord) -> None:
         """Put a record on disk."""
         self._write({"kind": "call", **asdict(record)})
+        self.sitting += record.usage
         self._keep(record)
 
     def finished(self, query_id: str, call_digest: str) -> CallRecord | None:

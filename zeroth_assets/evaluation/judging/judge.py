@@ -291,4 +291,5 @@ def _assemble(
         cost=book.spent.cost(config.prices),
         currency=config.prices.currency if config.prices else None,
         caveats=tuple(caveats),
+        sitting=book.sitting,
     )

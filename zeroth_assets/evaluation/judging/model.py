@@ -253,7 +253,8 @@ class JudgedRun:
 
     `judgments` has JUDGED_SCHEMA, one row per passage of a finished query; `repeats` REPEAT_SCHEMA, the passages that
     were shown twice. `failed` names the queries without judgments, and why. `usage` and `cost` are of everything in
-    the journal, failures and earlier sittings included; `cost` is None where no prices are set.
+    the journal, failures and earlier sittings included, `sitting` of this run alone; `cost` is None where no prices
+    are set.
     """
 
     snapshot: Snapshot
@@ -265,6 +266,7 @@ class JudgedRun:
     cost: float | None
     currency: str | None
     caveats: tuple[str, ...]
+    sitting: Usage = Usage()
 
     @property
     def complete(self) -> bool:

@@ -107,6 +107,7 @@ def told_of_judge(run: JudgedRun, worth: Worth) -> dict[str, Any]:
         "prompt": run.prompt_hash,
         "backend": f"{snapshot.backend} {snapshot.backend_version}",
         "usage": asdict(run.usage),
+        "this_run": asdict(run.sitting),
         "cost": run.cost,
         "currency": run.currency,
         "failed": dict(run.failed),

@@ -321,6 +321,7 @@ def test_tokens_and_money_are_counted_over_all_sittings_and_failures(bench: Benc
     assert first.failed == {"q0": "truncated"}
     second = bench.run(prices=prices)
     assert second.usage == Usage(calls=4, input_tokens=400, output_tokens=80)
+    assert (first.sitting.calls, second.sitting.calls) == (3, 1)
     assert second.cost == pytest.approx(4 * (100 * 10 + 20 * 100) / 1e6)
     assert second.currency == "EUR"
 
