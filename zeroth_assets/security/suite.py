@@ -16,6 +16,7 @@ from zeroth_assets.security import (
     attacks_connection,
     attacks_files,
     attacks_functions,
+    attacks_postings,
     attacks_query,
     attacks_reading,
     attacks_roles,
@@ -38,6 +39,7 @@ PROBES: tuple[Probe, ...] = (
     *attacks_catalogue.PROBES,
     *attacks_functions.PROBES,
     *attacks_files.PROBES,
+    *attacks_postings.PROBES,
 )
 
 

@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 
 from zeroth_assets import cli_security
 from zeroth_assets.errors import MeasurementError
-from zeroth_assets.security import SecurityBreachError, SecurityReport, check_ground, security_check
+from zeroth_assets.search import lexical
+from zeroth_assets.security import (
+    SecurityBreachError,
+    SecurityReport,
+    attacks_postings,
+    check_ground,
+    security_check,
+)
 from zeroth_assets.security.ground import Ground
 from zeroth_assets.security.matrix import COMMANDS, MATRIX
 from zeroth_assets.security.model import Probe, Record, conclude
@@ -80,6 +87,23 @@ def test_every_probe_attempted_something_or_says_why_not(
     assert all(result.reason for result in report.probes if result.status == "skipped")
     matrix = next(result for result in report.probes if result.name == MATRIX.name)
     assert matrix.tries > len(report.relations) * len(report.identities) * (len(COMMANDS) - 4)
+
+
+def test_words_of_others_are_attacked_and_a_lexical_arm_that_takes_everybodys_postings_is_caught(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = seeded.ground()
+    sound = {result.name: result for result in run_probes(ground, attacks_postings.PROBES)}
+    assert {result.status for result in sound.values()} == {"held"}
+    assert sound["postings: words of others"].tries > len(WORDS)
+
+    def everybody(_: object) -> dict[str, int]:
+        return dict(ground.tenants)
+
+    monkeypatch.setattr(lexical, "permitted", everybody)
+    (broken,) = run_probes(ground, attacks_postings.PROBES[:1])
+    assert any("scores stand on" in breach for breach in broken.breaches)
+    ground.reset()
 
 
 def test_the_suite_changes_nothing(checked: tuple[SecurityReport, list[str], list[str]]) -> None:
