@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from zeroth_assets.evaluation.comparisons import Arm, Comparison, Family
+from zeroth_assets.evaluation.comparison_family import Arm, Comparison, Family
 from zeroth_assets.evaluation.document_figures import DOCUMENT_FIGURES, DOCUMENT_HEADLINE
 from zeroth_assets.evaluation.retrieval_arms import NAMED_DOCUMENT, SINGLE_TENANT, UNRESTRICTED
 from zeroth_assets.evaluation.retrieval_figures import ALL, FIGURES, HEADLINE
