@@ -82,7 +82,7 @@ class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
         return Memo(self.settings.state_dir / "memo" / "embeddings.sqlite")
 
     def planner(self) -> Planner:
-        """A planner over the store and the database as they are now."""
+        """A planner over the store as it is now, and the database as it is when it first asks."""
         database = self.database
         return Planner(
             self.settings,
@@ -91,9 +91,9 @@ class Project(dg.ConfigurableResource):  # type: ignore[type-arg]
             model=self.model,
             raw_dir=self.raw_dir,
             migrations_digest=migrations_digest(),
-            schema_version=applied_digest(database),
-            live_builds=live_builds(database),
-            shared_builds=shared_builds(database),
+            schema_version=functools.partial(applied_digest, database),
+            live_builds=functools.partial(live_builds, database),
+            shared_builds=functools.partial(shared_builds, database),
         )
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import polars as pl
 
@@ -26,13 +26,17 @@ from zeroth_assets.provenance import documents_digest
 from zeroth_assets.settings import SOURCES, Settings
 from zeroth_assets.store.state import LiveBuild
 
+_T = TypeVar("_T")
+Later: TypeAlias = _T | Callable[[], _T]
+
 
 class Inputs:
     """One store, one manifest and one state of the database.
 
     `live_builds` maps (chunk set, tenant) to what the database holds; an index whose receipt names another build is
     stale, whatever its sidecar says; `shared_builds` maps a chunk set to the build of its shared index, if that holds
-    just the live builds. `schema_version` is the digest of the migrations that the database has applied.
+    just the live builds. `schema_version` is the digest of the migrations that the database has applied. Each of the
+    three may be a function, called once if a plan asks for it: a recipe stands on none of them.
     """
 
     def __init__(
@@ -44,9 +48,9 @@ class Inputs:
         model: ModelFiles,
         raw_dir: Path,
         migrations_digest: str,
-        schema_version: str | None = None,
-        live_builds: Mapping[tuple[str, str], LiveBuild] | None = None,
-        shared_builds: Mapping[str, int] | None = None,
+        schema_version: Later[str | None] = None,
+        live_builds: Later[Mapping[tuple[str, str], LiveBuild] | None] = None,
+        shared_builds: Later[Mapping[str, int] | None] = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -54,9 +58,24 @@ class Inputs:
         self.model = model
         self.raw_dir = raw_dir
         self.migrations_digest = migrations_digest
-        self.schema_version = schema_version
-        self.live_builds = dict(live_builds or {})
-        self.shared_builds = dict(shared_builds or {})
+        self._schema_version = schema_version
+        self._live_builds = live_builds
+        self._shared_builds = shared_builds
+
+    @cached_property
+    def schema_version(self) -> str | None:
+        """Digest of the migrations that the database has applied."""
+        return _now(self._schema_version)
+
+    @cached_property
+    def live_builds(self) -> Mapping[tuple[str, str], LiveBuild]:
+        """What the database holds for each chunk set and tenant."""
+        return _now(self._live_builds) or {}
+
+    @cached_property
+    def shared_builds(self) -> Mapping[str, int]:
+        """The build of each chunk set's shared index that is current."""
+        return _now(self._shared_builds) or {}
 
     @cached_property
     def assignments(self) -> pl.DataFrame:
@@ -183,3 +202,7 @@ class Inputs:
 def _file_digest(path: Path, stamp: int) -> str:
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _now(value: Later[_T]) -> _T:
+    return value() if callable(value) else value
