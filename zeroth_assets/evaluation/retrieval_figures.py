@@ -30,6 +30,7 @@ _GRADED: Mapping[str, str] = {
     "success@5": "share of queries with a chunk of grade >= 2 among the first 5 (this field's Recall@5)",
     "success@10": "share of queries with a chunk of grade >= 2 among the first 10",
     "success@50": "share of queries with a chunk of grade >= 2 among the first 50",
+    "recall@5": "TREC: share of the chunks of grade >= 2 that are among the first 5",
     "recall@10": "TREC: share of the chunks of grade >= 2 that are among the first 10",
     "recall@50": "TREC: share of the chunks of grade >= 2 that are among the first 50",
     "reciprocal_rank@10": "1 / rank of the first chunk of grade >= 2, 0 beyond 10; its mean is MRR@10",

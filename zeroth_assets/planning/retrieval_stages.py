@@ -136,5 +136,5 @@ STAGES: tuple[Stage, ...] = (
     Stage("judgment_pool", "golden", "2", _judgment_pool),
     Stage("judgments", "golden", "2", _judgments, after=("judgment_pool",), live=_judge_was_reached),
     Stage("golden_set", "golden", "1", _golden_set, after=("judgments",), live=_golden_is_accepted),
-    Stage("retrieval_metrics", "metrics", "3", _retrieval_metrics, live=_not_regressed),
+    Stage("retrieval_metrics", "metrics", "4", _retrieval_metrics, live=_not_regressed),
 )
