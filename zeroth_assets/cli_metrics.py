@@ -97,6 +97,7 @@ def comparisons(as_json: Json = False) -> None:
         rows = frame.filter(frame["primary"] == primary)
         if rows.height:
             _print(title, rows.select("metric", "n", "units", "p", "p_holm", "wording"))
+    _tell_judge()
 
 
 @metrics.command("abstention")
@@ -116,6 +117,7 @@ def abstention(chunk_set: ChunkSet = None, role: Role = None, as_json: Json = Fa
                 f"{name}, {chunks}: abstention on the test split, value [95 % interval] of n",
                 rows.drop("role", "chunk_set"),
             )
+        _tell_judge()
     told = err if as_json else out
     for name, reason in store.require("abstention_metrics").details.get("withheld", {}).items():
         told.print(f"withheld: {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
@@ -162,13 +164,28 @@ def export(
         out.print(str(path), highlight=False, markup=False, soft_wrap=True)
 
 
+def _judge() -> dict[str, Any] | None:
+    """The judge whose grades are in force, None where no model graded."""
+    golden = _store().sidecar("golden_set")
+    return None if golden is None else golden.details.get("judge")
+
+
+def _tell_judge() -> None:
+    """Say beside figures whose grades they stand on, if a model is among the graders."""
+    from zeroth_assets.evaluation.judging.worth import judge_in_words
+
+    words = judge_in_words(_judge())
+    if words is not None:
+        told = f"graded by: people's spans and the model {words}"
+        out.print(told, highlight=False, markup=False, soft_wrap=True)
+
+
 def _persons_words() -> list[str]:
     """What a person's sample says of the judge whose grades are in force."""
     from zeroth_assets.evaluation.judging.human_record import persons_words
     from zeroth_assets.planning.judge import judge_folder
 
-    golden = _store().sidecar("golden_set")
-    judge = None if golden is None else golden.details.get("judge")
+    judge = _judge()
     words = None if judge is None else persons_words(judge_folder(load_settings()), judge["label"])
     return [] if words is None or judge is None else [f"{judge['label']} and a person: {words}"]
 

@@ -9,7 +9,7 @@ import polars as pl
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
-from zeroth_assets.defs.golden import own_frames, truth_of
+from zeroth_assets.defs.golden import graded_by, own_frames, truth_of
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import MeasurementError
@@ -132,7 +132,7 @@ def abstention_metrics(context: dg.AssetExecutionContext, project: Project) -> A
             withheld={one.name: one.withheld for one in results if one.withheld is not None},
         ),
     )
-    yield md.result(sidecar, _told(results, table), checks)
+    yield md.result(sidecar, {"graded by": graded_by(store), **_told(results, table)}, checks)
 
 
 def _reranker(store: ArtefactStore, key: str) -> str | None:

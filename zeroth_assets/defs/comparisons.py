@@ -9,7 +9,7 @@ import polars as pl
 
 from zeroth_assets.defs import metadata as md
 from zeroth_assets.defs.evaluation import GROUP
-from zeroth_assets.defs.golden import golden_frames
+from zeroth_assets.defs.golden import golden_frames, graded_by
 from zeroth_assets.defs.partitions import all_of
 from zeroth_assets.defs.resources import Project
 from zeroth_assets.errors import MeasurementError
@@ -98,7 +98,7 @@ def metric_comparisons(context: dg.AssetExecutionContext, project: Project) -> A
             withheld=withheld,
         ),
     )
-    told: dict[str, Any] = {} if withheld is None else {"withheld": withheld}
+    told: dict[str, Any] = {"graded by": graded_by(store), **({} if withheld is None else {"withheld": withheld})}
     if table.height:
         told["comparisons"] = dg.MetadataValue.md(comparisons_markdown(table))
         told["primary"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in table.filter("primary")["wording"]))

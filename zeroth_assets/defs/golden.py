@@ -13,6 +13,7 @@ from zeroth_assets.defs.tenants import parsed_texts
 from zeroth_assets.evaluation.golden.build import build_golden_queries
 from zeroth_assets.evaluation.golden.imported import ImportedGolden, read_imported
 from zeroth_assets.evaluation.golden.model import IMPORTED, QUERY_SCHEMA, SPAN_SCHEMA, GoldenError
+from zeroth_assets.evaluation.judging.worth import judge_in_words
 
 GROUP = "golden"
 _SPAN_FIELDS = [name for name in SPAN_SCHEMA if name != "query_id"]
@@ -41,6 +42,12 @@ def truth_of(store: ArtefactStore) -> str:
     """
     details = store.require("golden_set").details
     return str(details.get("truth", details["digest"]))
+
+
+def graded_by(store: ArtefactStore) -> str:
+    """Who graded what figures stand on, with a judge's worth where a model did."""
+    judge = judge_in_words(store.require("golden_set").details.get("judge"))
+    return "people's spans, and what follows by construction" if judge is None else f"people's spans, and {judge}"
 
 
 def imported_golden(project: Project) -> ImportedGolden | None:

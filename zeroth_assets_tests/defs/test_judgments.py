@@ -6,26 +6,33 @@ One home goes through the whole story, since each run of it costs seconds; every
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+import zeroth_assets.definitions  # noqa: F401  # it silences previews that are used knowingly
 from zeroth_assets.artefacts import ArtefactStore, Sidecar
 from zeroth_assets.errors import MeasurementError, SettingsError
+from zeroth_assets.evaluation.golden.judgments import DRAFTED_SPAN, EXPERT_SPAN, READ_WHOLE
 from zeroth_assets.evaluation.judging.model import BudgetError, JudgeUnavailable, SheetError, SnapshotError
+from zeroth_assets.evaluation.judging.worth import reference_pairs, worth_of
 from zeroth_assets_tests.evaluation.judging.chat_server import ChatServer, running
+from zeroth_assets_tests.evaluation.judging.test_worth import asked, graded, judged
 from zeroth_assets_tests.small_corpus import Done, Materialised, SmallCorpus, small_corpus
 
 DRAFTER = "the-authors-of-the-sample-together-with-its-documents-2025-01-01"
 KEY = "sk-canary-7f3a9c1e5b"
 MODEL = "judge-2025-04-14"
 LABEL = f"{MODEL}@{MODEL}"
+DRAWN: dict[str, int] = {"limit": 12, "per_query": 9, "seed": 1}
 
 
 @dataclass
@@ -98,6 +105,7 @@ def story(materialised: Materialised, tmp_path_factory: pytest.TempPathFactory) 
         one.run("half graded", "judge", "import", str(one.sheets / "half.csv"))
         one.run("graded", "judge", "import", str(one.sheets / "graded.csv"), "--json")
         one.run("metrics", "metrics", "retrieval")
+        one.run("comparisons", "metrics", "comparisons")
         one.run("metrics json", "metrics", "retrieval", "--json")
         one.run("lend", "ledger", "lend", "bm25", "--split", "test", "--out", str(one.sheets / "lent.jsonl"))
         one.run("choose", "ledger", "choose", "bm25")
@@ -193,6 +201,7 @@ def test_grades_of_a_judge_make_what_stands_on_them_stale_and_nothing_else(story
 def test_every_figure_that_rests_on_a_model_says_so_with_the_models_worth(story: Story) -> None:
     shown = story.done["metrics"].out
     assert f"are by the model {LABEL}, agreement with experts' spans withheld" in shown
+    assert f"the model {LABEL}, agreement with experts' spans withheld" in story.done["comparisons"].out
     rows = story.done["metrics json"].json
     resting = [row for row in rows if row["model_grades"]]
     assert resting
@@ -259,6 +268,21 @@ def test_figures_of_a_retriever_that_was_tuned_on_test_queries_are_withheld(stor
         fresh = {arm: planner.is_fresh("retrieval_metrics", f"fixed_512.{arm}") for arm in ("bm25", "rrf")}
     assert fresh == {"bm25": False, "rrf": True}
     assert story.corpus.zeroth("ledger", "choose", "nothing").code == SettingsError.exit_code
+
+
+def test_the_checks_of_a_judge_are_red_where_it_is_not_measured_or_did_not_answer() -> None:
+    from zeroth_assets.defs.judgments import _checks
+
+    def passed(people: str, **changes: Any) -> dict[str | None, bool]:
+        pairs = reference_pairs(graded().filter(pl.col("judged_by").is_in(people.split("/"))), asked(), **DRAWN)
+        run = dataclasses.replace(judged(pairs, off=40), **changes)
+        return {one.check_name: one.passed for one in _checks((run, worth_of(run, pairs, seed=1, resamples=100)))}
+
+    everybody = f"{EXPERT_SPAN}/{READ_WHOLE}/{DRAFTED_SPAN}"
+    assert passed(everybody) == {"judge_is_measured": True, "judge_answered": True}
+    assert passed(DRAFTED_SPAN) == {"judge_is_measured": False, "judge_answered": True}
+    assert passed(everybody, failed={"q:1": "truncated"}) == {"judge_is_measured": True, "judge_answered": False}
+    assert all(one.passed for one in _checks(None))
 
 
 def files_under(folder: Path) -> list[Path]:
