@@ -25,6 +25,7 @@ from zeroth_assets.planning import (
     phase_assets,
     split_asset,
 )
+from zeroth_assets.planning.retrieval_stages import reranker_named
 from zeroth_assets.settings import Settings, package_file, read_settings
 from zeroth_assets.store.state import LiveBuild
 
@@ -257,3 +258,10 @@ def test_the_arms_that_are_measured_can_be_narrowed_and_one_that_there_is_not_is
     with pytest.raises(SettingsError, match="ZEROTH_RERANKER"):
         measured_arms(read_settings(arms="rrf_rerank"))
     assert "fixed_512.rrf_rerank" in measured_arms(read_settings(arms="rrf_rerank", reranker="late"))
+
+
+def test_a_reranker_is_named_by_its_model_where_that_is_chosen_too() -> None:
+
+    assert reranker_named(read_settings(manifest="sample")) == "none"
+    assert reranker_named(read_settings(manifest="sample", reranker="late", reranker_model="x")) == "late"
+    assert reranker_named(read_settings(manifest="sample", reranker="cross", reranker_model="a/b")) == "cross a/b"

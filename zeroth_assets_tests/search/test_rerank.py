@@ -20,6 +20,7 @@ from zeroth_assets.embedding.token_vectors import token_vectors
 from zeroth_assets.errors import EmbeddingError, QueryError, SettingsError
 from zeroth_assets.search.passages import Passage
 from zeroth_assets.search.rerank import Reranked, RerankError, RerankResult, rerank_within
+from zeroth_assets.search.rerank_choice import checked_name, open_reranker
 from zeroth_assets.search.rerank_cross import CrossEncoderReranker
 from zeroth_assets.search.rerank_hosted import HostedReranker
 from zeroth_assets.search.rerank_late import LateInteraction, max_sim
@@ -286,3 +287,21 @@ def test_the_certificate_of_a_hosted_reranker_is_always_verified() -> None:
     with pytest.raises(SettingsError, match="verified"):
         HostedReranker("https://example.org/r", "m", verify=False)
     assert HostedReranker("https://u:secret@example.org/r", "m").identity == "hosted example.org m"
+
+
+def test_a_reranker_is_chosen_by_name_and_what_it_lacks_is_named(tiny_cross_encoder: Path, service: Service) -> None:
+    assert open_reranker("none") is None
+    cross = open_reranker("cross", model=str(tiny_cross_encoder))
+    hosted = open_reranker("hosted", url=service.url, model="m", api_key="k")
+    assert cross is not None
+    assert hosted is not None
+    assert cross.identity.startswith("cross-encoder")
+    assert hosted.identity.startswith("hosted")
+    with pytest.raises(SettingsError, match="no address"):
+        open_reranker("hosted", model="m")
+    with pytest.raises(SettingsError, match="no model"):
+        open_reranker("hosted", url=service.url)
+    with pytest.raises(QueryError, match="no encoder"):
+        open_reranker("late")
+    with pytest.raises(QueryError, match="no reranker 'best'"):
+        checked_name("best")
