@@ -36,7 +36,7 @@ ORCHARD, ORCHARD_SMALL, LANTERN = "rfc:90109", "rfc:90110", "rfc:90201"
 CONTRACT = "cuad:ravensworth-museum-lighting-consulting-agreement"
 FILING = "sec:9900062:10-k:1995-12-31"
 DOCUMENTS = (ORCHARD, ORCHARD_SMALL, LANTERN, CONTRACT, FILING)
-COMMAND_SECONDS = 120
+COMMAND_SECONDS = 240
 SETTINGS = {
     "ZEROTH_TENANT_FLOOR": "0",  # the tenants here are far below any floor, and each is to stay its own
     "ZEROTH_ANN_QUERIES": "10",

@@ -32,7 +32,7 @@ def test_the_main_job_measures_real_tenants_of_every_source(mirror: Path) -> Non
     published = json.loads(project_file("corpus_manifest.json").read_text("utf-8"))
     records = [record for source in PER_SOURCE for record in smallest(published["records"], source)]
     assert len(records) >= 20
-    few = {"ZEROTH_GOLDEN_ANSWERABLE": "40", "ZEROTH_GOLDEN_UNANSWERABLE": "30", "ZEROTH_LATENCY_QUERIES": "3"}
+    few = {"ZEROTH_GOLDEN_ANSWERABLE": "40", "ZEROTH_GOLDEN_UNANSWERABLE": "30", "ZEROTH_LATENCY_QUERIES": "5"}
     extra = {**MODEL, **few, "ZEROTH_MIRROR": str(mirror), "ZEROTH_ANN_QUERIES": "30"}
     with small_corpus("mirror", None, (), **extra) as corpus:
         corpus.manifest.write_text(json.dumps({**published, "records": records}), "utf-8")
