@@ -212,7 +212,7 @@ def _explained(retriever: Retriever, principal: str, text: str, result: Retrieva
 
 
 def _show(result: RetrievalResult, explained: dict[str, list[str]], explain: bool) -> None:
-    from zeroth_assets.search.trace_view import render_trace
+    from zeroth_assets.search.trace_view import render_trace, shortfall_line
 
     for one in result.passages:
         passage = one.passage
@@ -237,7 +237,10 @@ def _show(result: RetrievalResult, explained: dict[str, list[str]], explain: boo
         out.print(Text("Nothing found.", style="bold yellow"))
     if explain:
         out.print(render_trace(result.trace))
-    elif result.degraded:
+        return
+    if result.shortfall is not None and result.passages:
+        out.print(Text(shortfall_line(result.shortfall), style="dim"))
+    if result.degraded:
         out.print(Text(f"degraded: {'; '.join(result.trace.degradations)}", style="yellow"))
 
 

@@ -171,6 +171,11 @@ def test_a_reranker_that_fails_means_a_shorter_answer_or_none_where_that_is_aske
     assert "reranker_unavailable" in run("idle timeout", *LEXICAL, "--high-risk")
 
 
+def test_fewer_passages_than_asked_for_are_said_to_be_all_that_there_are() -> None:
+    shown = run("idle timeout", *LEXICAL, "--k", "50")
+    assert re.search(r"[0-9]+ of 50: fewer rows than k \(complete\)", shown)
+
+
 def test_nothing_found_is_said_in_words() -> None:
     assert "No answer" in run("zzz", "--principal", "rfc-quic", "--arm", "lexical")
     assert checked_query("zzz") == "zzz"

@@ -34,7 +34,7 @@ def _stages(trace: Trace) -> Table:
     known = {stage.stage: stage for stage in trace.stages}
     for name, seconds in trace.seconds.items():
         stage = known.get(name)
-        remarks = [] if stage is None else [stage.degraded or "", _short(stage.shortfall)]
+        remarks = [] if stage is None else [stage.degraded or "", shortfall_line(stage.shortfall)]
         table.add_row(
             name,
             "" if stage is None else str(len(stage.candidates)),
@@ -77,7 +77,7 @@ def _lines(trace: Trace) -> list[str]:
         lines.append(f"the reranker read {counted(trace.rerank.truncated, 'input')} only in part")
     lines += [f"degraded: {reason}" for reason in trace.degradations]
     if trace.shortfall is not None:
-        lines.append(_short(trace.shortfall))
+        lines.append(shortfall_line(trace.shortfall))
     if trace.abstention is not None:
         about = trace.abstention
         compared = (
@@ -88,7 +88,8 @@ def _lines(trace: Trace) -> list[str]:
     return lines
 
 
-def _short(shortfall: Shortfall | None) -> str:
+def shortfall_line(shortfall: Shortfall | None) -> str:
+    """How short, why, and whether anything was missed; empty where nothing is short."""
     if shortfall is None:
         return ""
     certainty = "complete" if shortfall.complete else "there may be more"
