@@ -2,7 +2,7 @@
 
     python -m benchmarks.tuning.run check   --home .zeroth
     python -m benchmarks.tuning.run lexical --home .zeroth-published --mirror ../shared/corpus
-    python -m benchmarks.tuning.run fusion  --home ... | late | context | chunks | ef | hygiene
+    python -m benchmarks.tuning.run fusion  --home ... | late | diversity | context | chunks | ef | hygiene
 
 `check` holds the rankings made here (BM25 over postings built anew, exact search in NumPy, their fusion) against the
 artefact `retrieval_runs` of the home. The others read `chunks_*`, `embeddings_*` and `parsed_documents` of the home,
@@ -25,6 +25,7 @@ import polars as pl
 
 from benchmarks.tuning.bench import HERE, OBJECTIVE, SETS, Bench, arms, picked, say
 from benchmarks.tuning.cutting import chunks, context
+from benchmarks.tuning.diversity import diversity
 from benchmarks.tuning.ground import Ground, Rankings, encoder_of, fingerprint_of, fused, ground, stored_cut
 from benchmarks.tuning.outcome import MEASURES, difference, measured, summary
 from benchmarks.tuning.reranking import late
@@ -147,7 +148,12 @@ def hygiene(bench: Bench) -> None:
     """Whether everything that was chosen was chosen without the test split."""
     results = {path.stem: json.loads(path.read_text()) for path in sorted((HERE / "results").glob("*.json"))}
     ledger = SplitLedger.load(HERE / "ledger.jsonl")
-    for retriever, source in (("bm25", "lexical"), ("rrf", "fusion"), ("chunking", "chunks")):
+    for retriever, source in (
+        ("bm25", "lexical"),
+        ("rrf", "fusion"),
+        ("chunking", "chunks"),
+        ("diversification", "diversity"),
+    ):
         for name in SETS:
             if name in results.get(source, {}):
                 chosen = {"chunk_set": name, **results[source][name]["chosen"]}
@@ -159,8 +165,8 @@ def hygiene(bench: Bench) -> None:
 
 def main() -> None:
     ways: dict[str, Callable[[Bench], None]] = {
-        "check": check, "lexical": lexical, "fusion": fusion, "late": late, "context": context, "chunks": chunks,
-        "ef": ef, "hygiene": hygiene,
+        "check": check, "lexical": lexical, "fusion": fusion, "late": late, "diversity": diversity,
+        "context": context, "chunks": chunks, "ef": ef, "hygiene": hygiene,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=ways)
