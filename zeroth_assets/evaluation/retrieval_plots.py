@@ -42,7 +42,9 @@ def plot_forest(figures: pl.DataFrame, *, metric: str = HEADLINE) -> bytes:
     arms = _ordered(chosen["arm"], tuple(RETRIEVERS))
     chunk_sets = _ordered(chosen["chunk_set"], ())
     with mpl.rc_context(STYLE):
-        figure = new_figure(1.6 + 3.4 * len(roles), 1.6 + 0.42 * len(arms))
+        # Rows grow with the marks in them, so that those of two arms stay apart.
+        row = 0.42 * max(1.0, len(chunk_sets) / 2)
+        figure = new_figure(1.6 + 3.4 * len(roles), 1.6 + row * len(arms))
         for number, (axes, role) in enumerate(zip(panels(figure, len(roles)), roles, strict=True)):
             part = chosen.filter(pl.col("role") == role)
             for place, chunk_set in enumerate(chunk_sets):
@@ -108,7 +110,7 @@ def _intervals(
     *,
     coloured: bool = False,
 ) -> None:
-    shift = (place - (places - 1) / 2) * 0.28
+    shift = (place - (places - 1) / 2) * min(0.28, 0.6 / places)
     for row in rows.iter_rows(named=True):
         at = arms.index(row["arm"])
         colour = _COLOURS[(at if coloured else place) % len(_COLOURS)]
