@@ -171,6 +171,19 @@ def test_a_reranker_that_fails_means_a_shorter_answer_or_none_where_that_is_aske
     assert "reranker_unavailable" in run("idle timeout", *LEXICAL, "--high-risk")
 
 
+def test_passages_that_repeat_a_better_one_go_behind_on_request(home: Path, module_database: Database) -> None:
+    chunks = chunks_of("rfc-quic", {"rfc:8": ["gasket pressure", "gasket pressure again", "gasket torque"]})
+    # The second says what the first says, in almost the same place.
+    chunks = chunks.with_columns(char_start=pl.Series([0, 2, 100]), char_end=pl.Series([15, 23, 113]))
+    put(module_database, "rfc-gaskets", chunks)
+    post(ArtefactStore(home / "artefacts"), "rfc-gaskets", chunks)
+    asked = ("gasket pressure", "-p", "rfc-gaskets", "--arm", "lexical", "--json")
+    places = [
+        [one["char_start"] for one in json.loads(run(*asked, *more))["passages"]] for more in ((), ("--diverse",))
+    ]
+    assert places == [[0, 2, 100], [0, 100, 2]]
+
+
 def test_fewer_passages_than_asked_for_are_said_to_be_all_that_there_are() -> None:
     shown = run("idle timeout", *LEXICAL, "--k", "50")
     assert re.search(r"[0-9]+ of 50: fewer rows than k \(complete\)", shown)
