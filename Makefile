@@ -32,4 +32,4 @@ types: env
 
 # Two at a time: half of what a test waits for is a server or a child process. A file's tests stay together.
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term

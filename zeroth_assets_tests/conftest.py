@@ -10,6 +10,8 @@ from hypothesis import settings
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
+_LONG = {"materialised", "mirror", "corpus_part", "imported"}  # fixtures
+
 pytest_plugins = ["zeroth_assets_tests.database_fixtures", "zeroth_assets_tests.small_corpus"]
 
 
@@ -23,3 +25,9 @@ def mirror() -> Path:
     if not (folder / "SOURCES.json").exists():
         pytest.skip(f"ZEROTH_MIRROR={location} is not there: no real documents to read")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait for whole materialisations come first: no worker is to be left alone with one at the end."""
+    long = {item.path for item in items if _LONG & set(getattr(item, "fixturenames", ()))}
+    items.sort(key=lambda item: item.path not in long)
