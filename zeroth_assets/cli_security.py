@@ -28,6 +28,9 @@ def security_check(
     ] = True,
     repetitions: Annotated[int, typer.Option(min=20, max=100_000, help="Pairs of queries per timing.")] = 200,
     report: Annotated[Path | None, typer.Option(help="Write the report here too, as Markdown.")] = None,
+    channels: Annotated[
+        Path | None, typer.Option(help="Write the residual channels alone here, as a Markdown page.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Attack the database as the querying role; it changes nothing. Exit code 14 on a breach."""
@@ -46,6 +49,8 @@ def security_check(
         )
     if report is not None:
         report.write_text(found.to_markdown(), "utf-8")
+    if channels is not None:
+        channels.write_text(found.channels_page(f"zeroth security check --channels {channels}"), "utf-8")
     if as_json:
         emit(found.to_json())
     else:

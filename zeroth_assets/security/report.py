@@ -86,15 +86,34 @@ class SecurityReport:
             for r in self.probes
         ]
         if self.channels:
-            lines += [
-                "",
-                "## What PostgreSQL leaves to every role",
-                "",
-                "| channel | what it tells | measured here | how far narrowed |",
-                "| --- | --- | --- | --- |",
-            ]
-            lines += [f"| {c.name} | {c.tells} | {c.measured} | {c.narrowed} |" for c in self.channels]
+            lines += ["", "## What PostgreSQL leaves to every role", "", *self._channel_lines()]
         return "\n".join(lines) + "\n"
+
+    def channels_page(self, command: str) -> str:
+        """The channels alone as a Markdown page; `command` is what makes it anew."""
+        opened = sum(channel.open for channel in self.channels)
+        return f"""# Residual channels
+
+What PostgreSQL tells any role about rows that it may not see, measured as `zeroth_app` under a rightful claim. None of
+them gives a document's text. Made by
+
+    {command}
+
+on a database of {self.tenants} tenants, {self.hidden} of them hidden from the identity that asked. Of
+{len(self.channels)} channels {opened} are open: they told hidden rows from none, or something of them.
+
+{chr(10).join(self._channel_lines())}
+"""
+
+    def _channel_lines(self) -> list[str]:
+        return [
+            "| channel | what it tells | measured here | open | how far narrowed |",
+            "| --- | --- | --- | --- | --- |",
+            *(
+                f"| {c.name} | {c.tells} | {c.measured} | {'yes' if c.open else 'no'} | {c.narrowed} |"
+                for c in self.channels
+            ),
+        ]
 
 
 def _summary(report: SecurityReport) -> str:
