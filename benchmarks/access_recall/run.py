@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="ef_search 40 and 800, k 10")
     parser.add_argument("--pictures", type=Path, help="folder for four PNG files")
     parser.add_argument("--results", type=Path, help="folder for the figures as CSV")
-    parser.add_argument("--retriever-only", action="store_true", help="no grid of index designs")
+    parser.add_argument("--retriever-only", action="store_true", help="no grid of index designs; k 10 alone")
     options = parser.parse_args()
     project = Project()
     seed, chunk_set = project.settings.seed, options.chunk_set
@@ -106,7 +106,7 @@ def main() -> int:
         if not options.retriever_only:
             reports.append(measure_grid(project.database, units, **common, **how))
         print(f"\n{len(units)} principals, {time.perf_counter() - began:.0f} s; the retriever", file=sys.stderr)
-        ks = {"ks": how["ks"]} if how else {}
+        ks: dict[str, Any] = {"ks": (10,)} if how or options.retriever_only else {}
         by_retriever = measure_grid(project.database, units, measure=measure_retriever, costs=costs, **common, **ks)
         reports.append(by_retriever)
         with DenseRetriever(
@@ -131,7 +131,7 @@ def main() -> int:
     )
     print(latency_table(times), "", *targets(by_retriever.figures), sep="\n")
     if options.results is not None:
-        _keep(options.results, chunk_set, report.figures, times)
+        _keep(options.results, chunk_set, report.figures, times, retriever_only=options.retriever_only)
     if options.pictures is not None and not options.retriever_only:
         comparison = compare_designs(report.figures, seed=seed)
         options.pictures.mkdir(parents=True, exist_ok=True)
@@ -164,11 +164,11 @@ def targets(figures: pl.DataFrame) -> list[str]:
     ]
 
 
-def _keep(folder: Path, chunk_set: str, figures: pl.DataFrame, times: pl.DataFrame) -> None:
+def _keep(folder: Path, chunk_set: str, figures: pl.DataFrame, times: pl.DataFrame, *, retriever_only: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     left_out = ("fingerprint_digest", "builds_digest", "index_name", "interval_warning", "chunk_set", "tenant")
     kept = figures.drop(left_out).with_columns(cs.float().round(4))
-    kept.write_csv(folder / f"{chunk_set}.csv")
+    kept.write_csv(folder / (f"{chunk_set}_retriever.csv" if retriever_only else f"{chunk_set}.csv"))
     times.drop("retriever_ms", "shared_ms").with_columns(cs.float().round(3)).write_csv(
         folder / f"{chunk_set}_latency.csv"
     )

@@ -49,6 +49,8 @@ def plot_recall_by_share(figures: pl.DataFrame, *, ef_search: int = HEADLINE_EF_
     """
     chosen = _at(figures, ef_search, k).filter(tenants=1)
     designs = [design for design in SHOWN_DESIGNS if chosen.filter(design=design).height]
+    if len(designs) > 1:
+        designs = [design for design in designs if design != "partition_exact"]  # it is 1 by definition
     require(chosen, f"single tenants at ef_search {ef_search}, k {k}")
     with mpl.rc_context(STYLE):
         columns = min(3, len(designs))
