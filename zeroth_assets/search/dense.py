@@ -13,7 +13,8 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -252,12 +253,11 @@ class _Search:
     def _exact(self, tenants: tuple[VisibleTenant, ...], parts: list[str], *, alone: bool) -> list[Hit]:
         table = self._retriever.chunk_set.table
         # Without the predicate the policy would bring the other tenants' rows too: then one scan must be for all.
-        ids = [t.tenant_id for t in tenants] if self._predicate or not alone else None
-        statement = dense_sql.exact_statement(table, ids, self._vector, self._k)
-        hits = statement.run(self._connection)
-        key = ("exact", ids is None, tuple(t.index_build_id for t in tenants))
-        nodes = dense_sql.nodes_text(self._retriever.nodes_of(self._connection, key, statement))
-        parts.append(f"exact over {_partitions(tenants)} [{nodes}]")
+        named = self._predicate or not alone
+        hits, nodes = self._asked(
+            lambda ids: dense_sql.exact_statement(table, ids, self._vector, self._k), ("exact",), tenants, named=named
+        )
+        parts.append(f"exact over {_partitions(tenants)} [{dense_sql.nodes_text(nodes)}]")
         return hits
 
     def _walk(self, route: Route, parts: list[str], degraded: list[str]) -> list[Hit]:
@@ -265,18 +265,40 @@ class _Search:
         table = target.shared if route.shared else target.table
         # The shared table has nothing to prune, so there the predicate costs a comparison per row and gains nothing
         # but a second opinion on the policy.
-        ids = [t.tenant_id for t in route.indexed] if self._predicate or route.exact else None
+        named = bool(self._predicate or route.exact)
         dense_sql.apply_settings(self._connection, route.scan.settings)
-        statement = dense_sql.index_statement(table, ids, self._vector, self._k)
-        hits = statement.run(self._connection)
-        key = (route.shared, ids is None, tuple(t.index_build_id for t in route.indexed))
-        nodes = self._retriever.nodes_of(self._connection, key, statement)
+        hits, nodes = self._asked(
+            lambda ids: dense_sql.index_statement(table, ids, self._vector, self._k),
+            ("hnsw", route.shared),
+            route.indexed,
+            named=named,
+            whole=route.shared,
+        )
         where = "the shared index" if route.shared else _partitions(route.indexed)
         text = dense_sql.nodes_text(nodes)
         parts.append(f"hnsw over {where}, ef_search {route.scan.ef_search} [{text}]")
         if set(nodes) - {dense_sql.BY_DISTANCE}:
             degraded.append(f"an index is gone, its rows were scanned [{text}]")
         return hits
+
+    def _asked(
+        self,
+        worded: Callable[[list[int] | None], Statement],
+        key: tuple[Any, ...],
+        tenants: tuple[VisibleTenant, ...],
+        *,
+        named: bool,
+        whole: bool = False,
+    ) -> tuple[list[Hit], dict[str, int]]:
+        """Hits by distance and the nodes that read them: in one statement, or in one for each group of partitions."""
+        hits: list[Hit] = []
+        nodes: Counter[str] = Counter()
+        for group in (tenants,) if whole or not named else dense_sql.in_groups(tenants):
+            statement = worded([t.tenant_id for t in group] if named else None)
+            hits += statement.run(self._connection)
+            shape = (*key, named, tuple(t.index_build_id for t in group))
+            nodes.update(self._retriever.nodes_of(self._connection, shape, statement))
+        return sorted(hits)[: self._k], dict(sorted(nodes.items()))
 
     def _short(
         self, route: Route, tenants: tuple[VisibleTenant, ...], hits: list[Hit], parts: list[str]

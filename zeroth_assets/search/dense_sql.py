@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import psycopg
@@ -26,8 +26,12 @@ from psycopg import sql
 
 from zeroth_assets.store.registry import ChunkSet
 
+Named = TypeVar("Named")
 MAX_EF_SEARCH = 1_000  # pgvector's own limit
 BY_DISTANCE = "Index Scan by distance"
+# Planning grows with the square of the partitions that one statement names, once they are analysed: in groups of 50 a
+# search over 300 partitions takes 55 ms where it took 85.
+MOST_NAMED = 50
 # What an `IndexScan` switched off, on again, for an exact scan in the same transaction.
 SCAN_SETTINGS: Mapping[str, str] = {"enable_seqscan": "on", "enable_sort": "on", "enable_bitmapscan": "on"}
 
@@ -187,6 +191,12 @@ def index_statement(
         "select embedding <=> %s::vector as distance, chunk_id, tenant_id from {}{} order by distance limit %s"
     ).format(table, where)
     return Statement(query, (BinaryVector.of(vector), *arguments, k))
+
+
+def in_groups(tenants: Sequence[Named]) -> Iterator[Sequence[Named]]:
+    """Tenants whose partitions are named in one statement; the nearest of all are among the nearest of each."""
+    for start in range(0, len(tenants), MOST_NAMED):
+        yield tenants[start : start + MOST_NAMED]
 
 
 def scan_nodes(plan: Mapping[str, Any]) -> dict[str, int]:

@@ -10,7 +10,7 @@ recall against the exact scan of the same rows, in the same transaction.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -224,12 +224,18 @@ class _Meter:
         return float(np.median(seconds)) * 1e3, answers
 
     def _exact(self, ids: list[int], query: NDArray[np.float32]) -> list[Hit]:
-        return dense_sql.exact_statement(self._table, ids, query, self._k).run(self._connection)
+        return self._merged(
+            dense_sql.exact_statement(self._table, group, query, self._k) for group in dense_sql.in_groups(ids)
+        )
 
     def _walk(self, table: sql.Identifier, ids: list[int], query: NDArray[np.float32], scan: IndexScan) -> list[Hit]:
         # The settings are part of what an index costs; their undoing, which ends with the transaction, is not.
         dense_sql.apply_settings(self._connection, scan.settings)
-        return dense_sql.index_statement(table, ids, query, self._k).run(self._connection)
+        groups = dense_sql.in_groups(ids) if table == self._table else (ids,)
+        return self._merged(dense_sql.index_statement(table, group, query, self._k) for group in groups)
+
+    def _merged(self, statements: Iterable[dense_sql.Statement]) -> list[Hit]:
+        return sorted(hit for statement in statements for hit in statement.run(self._connection))[: self._k]
 
     def _step(self) -> None:
         self.done += 1

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError, QueryError
+from zeroth_assets.search import dense_sql
 from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.dense_route import Limits, Path
 from zeroth_assets.search.model import StageResult
@@ -120,6 +121,17 @@ def test_several_tenants_are_merged_by_distance_whichever_path_each_took(
     assert scores == sorted(scores, reverse=True)
     assert len({c.tenant_id for c in result.candidates}) >= 2
     assert len(set(ids(result)) & set(truth(filled, "three", QUERIES[1], 50))) >= 49
+
+
+@pytest.mark.parametrize("path", ["exact", "hnsw"])
+def test_many_tenants_are_named_in_groups_and_merged_to_the_same_rows(
+    filled: Database, dense: DenseRetriever, monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    whole = [dense.search("three", query, 10, path=path) for query in QUERIES[:3]]
+    monkeypatch.setattr(dense_sql, "MOST_NAMED", 2)
+    grouped = [dense.search("three", query, 10, path=path) for query in QUERIES[:3]]
+    assert [ids(result) for result in grouped] == [ids(result) for result in whole]
+    assert [str(result.plan) for result in grouped] == [str(result.plan) for result in whole]
 
 
 def test_scores_are_cosine_similarities(filled: Database, dense: DenseRetriever) -> None:
