@@ -116,7 +116,7 @@ class SmallCorpus:
         return Done(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
 
     def remake(self, *options: str, **extra: str) -> Done:
-        """`zeroth materialize` of what each tenant has for itself: what stands on all of them costs ten times as much."""
+        """`zeroth materialize` of what each tenant has for itself: what stands on all of them costs far more."""
         return self.zeroth("materialize", "--no-fan-ins", *options, **extra)
 
     def process(self, *arguments: str, **extra: str) -> Done:
