@@ -127,6 +127,7 @@ def open_retriever(
 
     Raises:
         QueryError: a reranker or a role of another name, or arms without a threshold.
+        PreflightError: the database is none in which an answer keeps to its principal.
         ArtefactError: no threshold was calibrated.
         DatabaseError, EmbeddingError, SettingsError: a stage cannot be opened.
     """
@@ -138,8 +139,11 @@ def open_retriever(
     from zeroth_assets.search.retriever import Retriever
     from zeroth_assets.search.supersession import Lineage
     from zeroth_assets.store.connect import open_database
+    from zeroth_assets.store.preflight import preflight
 
     chosen = checked_name(rerank or settings.reranker)
+    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
+    preflight(database)
     store = ArtefactStore(settings.state_dir / "artefacts")
     threshold = None if abstain is None else _threshold(store, config, abstain, reranked=chosen != "none")
     encoder = None
@@ -156,7 +160,7 @@ def open_retriever(
         )
         encoder.loaded()  # now, so that no query's time has it
     return Retriever(
-        open_database(settings.state_dir, settings.database_url, settings.pg_bin),
+        database,
         store,
         config,
         encoder=encoder if "dense" in config.arms else None,

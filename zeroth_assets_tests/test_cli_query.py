@@ -20,6 +20,7 @@ from zeroth_assets.search.query_text import checked_query
 from zeroth_assets.settings import Settings, read_settings
 from zeroth_assets.store import connect
 from zeroth_assets.store.connect import Database
+from zeroth_assets.store.preflight import PreflightError
 from zeroth_assets.store.registry import ensure_chunk_set
 from zeroth_assets_tests.search.corpus import chunks_of, filled, post, put
 
@@ -202,3 +203,15 @@ def test_a_documents_words_make_no_line_that_looks_like_a_result(home: Path, mod
     post(ArtefactStore(home / "artefacts"), "rfc-forger", chunks)
     shown = run("quoted", "--principal", "rfc-forger", "--arm", "lexical").splitlines()
     assert [line for line in shown if re.match(r"[0-9]+\. ", line)] == [shown[0]]
+
+
+def test_a_database_whose_boundary_is_open_answers_nobody(module_database: Database) -> None:
+    with module_database.owner() as connection:
+        connection.execute("grant select on zeroth.chunk_1_t1 to zeroth_app")
+    try:
+        result = CliRunner().invoke(app, ["streams", *LEXICAL])
+        assert isinstance(result.exception, PreflightError)
+        assert result.output == ""
+    finally:
+        with module_database.owner() as connection:
+            connection.execute("revoke select on zeroth.chunk_1_t1 from zeroth_app")

@@ -49,6 +49,7 @@ from zeroth_assets.evaluation.queries import NoQueriesError, sample_queries
 from zeroth_assets.search.dense import DenseRetriever
 from zeroth_assets.search.path_model import stored_costs
 from zeroth_assets.store.migrate import migrate
+from zeroth_assets.store.preflight import preflight
 from zeroth_assets.store.registry import IndexParameters
 from zeroth_assets.store.shared import load_shared
 from zeroth_assets.store.shared_state import SharedState, shared_state
@@ -72,6 +73,7 @@ def main() -> int:
         print("The home holds no tenant: materialising it", flush=True)
         subprocess.run([str(Path(sys.executable).parent / "zeroth"), "materialize"], check=True, env=os.environ)
     migrate(project.database)
+    preflight(project.database)
     loaded = load_shared(
         project.database,
         chunk_set,
