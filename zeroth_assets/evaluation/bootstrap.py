@@ -33,6 +33,7 @@ from zeroth_assets.evaluation.resampling import (
 Method = Literal["percentile", "bca", "studentised"]
 UNIT_BOUNDS = (0.0, 1.0)
 FEW_UNITS = 20
+TOO_FEW_UNITS = 10
 FEW_DIFFERENT = 5
 
 
@@ -118,6 +119,8 @@ def mean_ci(
     """Interval of a mean of bounded values by the method that covers in its regime: what the tables print.
 
     - all values equal: Wilson over n, see `bootstrap_ci`;
+    - fewer than `TOO_FEW_UNITS` units: Wilson as a bound on the variance, of as many units as clusters of unequal size
+      are worth (Kish 1965), marked conservative; two clusters resampled are as narrow as their luck;
     - every value at a bound (hit or miss), so that the mean is a proportion: Wilson; with fewer than `FEW_DIFFERENT` of
       either kind Clopper-Pearson, marked conservative;
     - fewer than `FEW_DIFFERENT` values that differ from the most frequent one (recall near 1): Wilson as a bound on the
@@ -134,6 +137,11 @@ def mean_ci(
         MeasurementError: as `bootstrap_ci`.
     """
     sample = checked_sample(values, bounds)
+    groups = cluster_members(clusters, sample.size)
+    units = sample.size if groups is None else len(groups)
+    if 1 < units < TOO_FEW_UNITS and float(np.ptp(sample)) > 0.0:
+        sizes = np.ones(units) if groups is None else np.array([len(group) for group in groups], dtype=np.float64)
+        return _too_few(sample, units, float(sizes.sum() ** 2 / np.square(sizes).sum()), bounds, confidence)
     if clusters is None and sample.size > 1 and float(np.ptp(sample)) > 0.0:
         closed = _closed_form(sample, bounds, confidence)
         if closed is not None:
@@ -234,6 +242,24 @@ def _closed_form(sample: NDArray[np.float64], bounds: tuple[float, float], confi
         method,
         confidence,
         warning=f"conservative: only {different} of {n} values differ" if few else None,
+    )
+
+
+def _too_few(
+    sample: NDArray[np.float64], units: int, worth: float, bounds: tuple[float, float], confidence: float
+) -> Interval:
+    """Wilson's interval as if every unit were a coin toss with the mean that was seen: no bounded values vary more."""
+    width, point = bounds[1] - bounds[0], float(sample.mean())
+    whole = max(1, int(worth))
+    low, high = wilson((point - bounds[0]) / width * whole, whole, confidence)
+    return Interval(
+        point,
+        bounds[0] + width * low,
+        bounds[0] + width * high,
+        units,
+        "wilson_bound",
+        confidence,
+        warning=f"conservative: only {units} independent units",
     )
 
 

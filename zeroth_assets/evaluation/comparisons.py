@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from zeroth_assets.errors import MeasurementError
+from zeroth_assets.evaluation.bootstrap import TOO_FEW_UNITS
 from zeroth_assets.evaluation.comparison_family import Arm, Comparison, Family
 from zeroth_assets.evaluation.intervals import Interval
 from zeroth_assets.evaluation.paired import paired_ci, unit_sums, unit_values
@@ -214,7 +215,7 @@ def _test(
     sums = unit_sums(difference, labels)
     p = randomisation_test(sums, np.zeros_like(sums), permutations=permutations, seed=seed)
     spread = unit_values(difference, labels)
-    varied = spread.size >= 2 and float(np.ptp(spread)) > 0.0
+    varied = spread.size >= TOO_FEW_UNITS and float(np.ptp(spread)) > 0.0
     mde = minimum_detectable_effect(spread, alpha=1.0 - confidence) if varied else None
     return _Result(interval, p, mde)
 
@@ -242,6 +243,8 @@ def _wording(comparison: Comparison, result: _Result, verdict: Difference, *, pr
         reach = (
             f"a true difference below {result.mde:.3f} would often go unseen with {interval.n} units"
             if result.mde is not None
+            else f"{interval.n} independent units are too few to say what would be seen"
+            if interval.n < TOO_FEW_UNITS
             else "the arms hardly differ in what these queries see"
         )
         text = f"cannot tell {comparison.a} from {comparison.b}: {size}; {reach}"

@@ -72,6 +72,13 @@ def graders_in_words(figures: pl.DataFrame) -> list[str]:
     ]
 
 
+def doubts_in_words(figures: pl.DataFrame) -> list[str]:
+    """What is doubtful about the intervals of the table of arms, each with how many figures it is said of."""
+    shown = figures.filter(pl.col("metric").is_in(TABLE_OF_ARMS))
+    doubts = shown.drop_nulls("warning").group_by("warning").len().sort("len", "warning", descending=[True, False])
+    return [f"{count} of {shown.height} intervals: {warning}" for warning, count in doubts.iter_rows()]
+
+
 def table_of_arms(figures: pl.DataFrame, category: str = ALL) -> pl.DataFrame:
     """A row per role, chunk set and arm, with each measure as `value [low, high]`."""
     shown = _interval()

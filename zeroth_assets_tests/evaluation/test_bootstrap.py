@@ -241,3 +241,20 @@ def test_intervals_of_graded_values_cover_what_they_promise() -> None:
         ci = mean_ci(sample, seed=number, resamples=500)
         covered += ci.low <= 0.7 <= ci.high
     assert 0.925 <= covered / 400 <= 0.98
+
+
+def test_two_clusters_whose_means_agree_by_luck_make_no_narrow_interval() -> None:
+    few = mean_ci([0.11, 0.13, 0.12, 0.10], seed=1, clusters=["a", "a", "b", "b"])
+    assert (few.method, few.n) == ("wilson_bound", 2)
+    assert few.high - few.low > 0.5
+    assert "only 2 independent units" in (few.warning or "")
+    # One cluster has nearly everything: the three are worth little more than one.
+    lopsided = mean_ci([0.1, 0.9, *[0.5] * 20], seed=1, clusters=["a", "b", *["c"] * 20])
+    assert lopsided.high - lopsided.low > 0.7
+    assert mean_ci([0.1, 0.2, 0.3, 0.4, 0.6, 0.7] * 2, seed=1).method == "studentised"
+
+
+def test_the_interval_of_a_handful_of_queries_covers_at_least_what_it_says() -> None:
+    rng = np.random.default_rng(3)
+    intervals = [mean_ci(rng.beta(0.6, 1.4, size=6), seed=1, resamples=100) for _ in range(400)]
+    assert sum(ci.low <= 0.3 <= ci.high for ci in intervals) >= 0.95 * 400
