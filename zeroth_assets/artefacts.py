@@ -314,11 +314,13 @@ class ArtefactStore:
         return f"{self._root}/{artefact}/{_file_stem(partition)}.meta.json"
 
     def _missing(self, artefact: str, partition: str | None, found: str) -> ArtefactError:
+        # One asset alone cannot be made where nothing is that it stands on.
+        nothing = not any(Path(self._root).glob("*/*.meta.json"))
         return ArtefactError(
             f"Artefact {_label(artefact, partition)} is missing",
             expected=f"its data file and sidecar under {self._root}/{artefact}",
-            found=found,
-            remedy=f"run `{_restore_command(artefact, partition)}`",
+            found="nothing was materialised here yet" if nothing else found,
+            remedy=f"run `{'zeroth materialize' if nothing else _restore_command(artefact, partition)}`",
         )
 
 

@@ -6,7 +6,7 @@ What belongs here: arguments, what is printed, and exit codes of the commands ab
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -15,6 +15,10 @@ from zeroth_assets.cli_output import Json, database_of, emit, out
 from zeroth_assets.errors import QueryError
 from zeroth_assets.settings import load_settings
 
+if TYPE_CHECKING:
+    from zeroth_assets.store.connect import Database
+
+EVERYTHING = "all"
 acl = typer.Typer(no_args_is_help=True, help="Who may see which tenants. Changes hold from the next statement on.")
 claim = typer.Typer(no_args_is_help=True, help="The key that signs who asks.")
 Principal = Annotated[str, typer.Argument(help="Name of the principal, as the caller's verified session carries it.")]
@@ -29,7 +33,9 @@ def acl_grant(
     """Let a principal see tenants; a key that is not known grants none of them. The name needs no sign-up."""
     from zeroth_assets.store.acl import grant
 
-    new = grant(database_of(load_settings()), principal, tenant)
+    database = database_of(load_settings())
+    _refuse_built_in(database, principal)
+    new = grant(database, principal, tenant)
     if as_json:
         emit({"principal": principal, "granted": new})
     else:
@@ -50,11 +56,27 @@ def acl_revoke(
         raise QueryError(
             "It is not clear what is to be revoked", expected="tenant keys, or --all", remedy="name one or the other"
         )
-    ended = revoke(database_of(load_settings()), principal, tenant or None)
+    database = database_of(load_settings())
+    _refuse_built_in(database, principal)
+    ended = revoke(database, principal, tenant or None)
     if as_json:
         emit({"principal": principal, "revoked": ended})
     else:
         out.print(f"{ended} revoked", highlight=False)
+
+
+def _refuse_built_in(database: Database, principal: str) -> None:
+    """What is measured as a tenant or as `all` is asked by these principals: their grants follow the corpus."""
+    from zeroth_assets.store.registry import list_tenants
+
+    if principal == EVERYTHING or principal in {tenant.tenant_key for tenant in list_tenants(database)}:
+        raise QueryError(
+            f"What {principal!r} may see is not changed by hand",
+            expected="a name of your own",
+            found=f"{'the principal of every tenant' if principal == EVERYTHING else 'the principal of one tenant'},"
+            " as which the figures are measured",
+            remedy="grant another name the tenants that it is to see",
+        )
 
 
 @acl.command("list")

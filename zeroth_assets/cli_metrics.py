@@ -69,8 +69,14 @@ def retrieval(
     as_json: Json = False,
 ) -> None:
     """Print every arm's figures on the golden set's test split, with 95 % intervals."""
-    from zeroth_assets.evaluation.retrieval_report import graders_in_words, published_figures, table_of_arms
+    from zeroth_assets.evaluation.retrieval_report import (
+        doubts_in_words,
+        graders_in_words,
+        published_figures,
+        table_of_arms,
+    )
 
+    _require_questions()
     figures = _chosen(published_figures(_store()), chunk_set, role)
     _require(figures)
     if as_json:
@@ -82,6 +88,8 @@ def retrieval(
         if "judged@10" in shown.columns:
             shown = shown.with_columns(shown["judged@10"].str.split(" ").list.first())
         _print(f"{name}, {chunks}, category {category}: value [95 % interval]", shown)
+        for doubt in doubts_in_words(figures.filter(role=name, chunk_set=chunks, category=category)):
+            out.print(f"  {doubt}", highlight=False, markup=False, soft_wrap=True)
     for line in [*graders_in_words(figures), *_persons_words()] or ["people's spans alone, no model's grades"]:
         out.print(f"graded by: {line}", highlight=False, markup=False, soft_wrap=True)
 
@@ -89,6 +97,7 @@ def retrieval(
 @metrics.command("comparisons")
 def comparisons(as_json: Json = False) -> None:
     """Print the paired differences between arms: what was asked beforehand first, then what was only looked at."""
+    _require_questions()
     frame = _store().read_frame("metric_comparisons")
     if as_json:
         emit(frame.to_dicts())
@@ -103,6 +112,7 @@ def comparisons(as_json: Json = False) -> None:
 @metrics.command("abstention")
 def abstention(chunk_set: ChunkSet = None, role: Role = None, as_json: Json = False) -> None:
     """Print what each arm's threshold does on the test split, the naive count beside the honest one."""
+    _require_questions()
     store = _store()
     frame = store.read_frame("abstention_metrics")
     if frame.height:
@@ -131,6 +141,7 @@ def latency(
     as_json: Json = False,
 ) -> None:
     """Print p50, p95 and p99 of each arm, for one caller at a time and for several at once. JSON has every stage."""
+    _require_questions()
     frame = _chosen(_store().read_frame("latency_metrics"), chunk_set, role)
     if as_json:
         emit(frame.to_dicts())
@@ -223,6 +234,19 @@ def _require(figures: pl.DataFrame) -> None:
             expected="retrieval_metrics of at least one arm",
             found="none in this home",
             remedy="run `zeroth materialize`",
+        )
+
+
+def _require_questions() -> None:
+    from zeroth_assets.errors import ArtefactError
+
+    golden = _store().sidecar("golden_queries")
+    if golden is not None and golden.rows == 0:
+        raise ArtefactError(
+            "Retrieval is not measured on this corpus",
+            expected="golden queries, whose answers lie in its documents",
+            found="no golden query about any document of this corpus",
+            remedy="bring documents, queries and grades together: `zeroth beir import`, see README",
         )
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zeroth_assets.cli_output import Json, emit, out
-from zeroth_assets.errors import QueryError
+from zeroth_assets.errors import ArtefactError, DatabaseError, QueryError
 from zeroth_assets.settings import CHUNK_SETS, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def open_retriever(
     Raises:
         QueryError: a reranker or a role of another name, or arms without a threshold.
         PreflightError: the database is none in which an answer keeps to its principal.
-        ArtefactError: no threshold was calibrated.
+        ArtefactError: no tenant is indexed in the chunk set, or no threshold was calibrated.
         DatabaseError, EmbeddingError, SettingsError: a stage cannot be opened.
     """
     from zeroth_assets.artefacts import ArtefactStore
@@ -142,9 +142,18 @@ def open_retriever(
     from zeroth_assets.store.preflight import preflight
 
     chosen = checked_name(rerank or settings.reranker)
-    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
-    preflight(database)
     store = ArtefactStore(settings.state_dir / "artefacts")
+    unmade = _not_indexed(store, config.chunk_set)
+    if unmade is not None and config.chunk_set not in CHUNK_SETS:
+        raise unmade
+    database = open_database(settings.state_dir, settings.database_url, settings.pg_bin)
+    try:
+        preflight(database)
+    except DatabaseError:
+        # A home in which nothing was made has no roles to log in as.
+        if unmade is not None:
+            raise unmade from None
+        raise
     threshold = None if abstain is None else _threshold(store, config, abstain, reranked=chosen != "none")
     encoder = None
     if "dense" in config.arms or chosen == "late":
@@ -176,6 +185,23 @@ def open_retriever(
         ),
         threshold=threshold,
         lineage=Lineage.of(load_manifest(settings.manifest_path)),
+    )
+
+
+def _not_indexed(store: ArtefactStore, chunk_set: str) -> ArtefactError | None:
+    """The error that names what is indexed instead, None where this home says nothing against the chunk set."""
+    known = [
+        name
+        for name in CHUNK_SETS
+        if any(store.partitions(f"{index}_{name}") for index in ("tenant_index", "bm25_index"))
+    ]
+    if chunk_set in known:
+        return None
+    return ArtefactError(
+        f"No tenant is indexed in chunk set {chunk_set!r}",
+        expected=", ".join(known) or "at least one tenant's index",
+        found="no such index in this home",
+        remedy="name one of these by --chunk-set" if known else "run `zeroth materialize`",
     )
 
 

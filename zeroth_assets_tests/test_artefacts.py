@@ -58,6 +58,9 @@ def test_publishing_again_removes_the_former_data_file(store: ArtefactStore, tmp
 
 
 def test_an_artefact_never_published_names_the_command_that_makes_it(store: ArtefactStore) -> None:
+    with pytest.raises(ArtefactError, match="run `zeroth materialize`"):
+        store.read_frame("chunks", "rfc-tls")
+    store.write_frame(FRAME, "x", "p", **ABOUT)
     with pytest.raises(ArtefactError, match="zeroth materialize --asset chunks --partition rfc-tls"):
         store.read_frame("chunks", "rfc-tls")
 

@@ -9,6 +9,7 @@ from zeroth_assets import cli
 from zeroth_assets.planning import all_assets, partitioned_by, phase_assets, tenant_assets
 from zeroth_assets.store import server
 from zeroth_assets.store.claims import ClaimSigner
+from zeroth_assets_tests.database_fixtures import make_home, remove_home
 from zeroth_assets_tests.small_corpus import DOCUMENTS, Materialised, SmallCorpus
 
 TENANTS = ("cuad-consulting", "rfc-lantern-signalling", "rfc-orchard-naming", "sec-brf")
@@ -190,3 +191,36 @@ def test_env_prints_variables_that_open_the_same_instance(shared: SmallCorpus) -
     done = shared.zeroth("env")
     assert f"export DAGSTER_HOME='{shared.home / 'dagster'}'" in done.out
     assert "export ZEROTH_HOME=" in done.out
+
+
+@pytest.mark.parametrize("principal", ["rfc-orchard-naming", "all"])
+def test_what_figures_are_measured_as_is_not_granted_or_revoked_by_hand(principal: str, shared: SmallCorpus) -> None:
+    before = shared.zeroth("acl", "list", "--json").json
+    for command in ("grant", "revoke"):
+        done = shared.zeroth("acl", command, principal, "sec-brf")
+        assert done.code == 12, done.err
+        assert f"What '{principal}' may see is not changed by hand" in done.err
+    assert shared.zeroth("acl", "list", "--json").json == before
+
+
+def test_a_query_where_nothing_is_indexed_says_what_to_run(shared: SmallCorpus) -> None:
+    home = make_home("asked-first")
+    try:
+        done = shared.zeroth("query", "lamps", "--principal", "all", ZEROTH_HOME=str(home))
+    finally:
+        remove_home(home)
+    assert done.code == 7, done.err
+    assert "run `zeroth materialize`" in done.err
+
+
+def test_a_chunk_set_that_is_not_indexed_is_answered_with_those_that_are(shared: SmallCorpus) -> None:
+    done = shared.zeroth("query", "lamps", "--principal", "all", "--chunk-set", "nosuch")
+    assert done.code == 7
+    assert "fixed_512, section_aware" in done.err
+
+
+def test_the_last_lines_of_a_run_name_the_checks_that_did_not_pass(materialised: Materialised) -> None:
+    unmet = {check for run in materialised.first.json["runs"] for check in run["unmet"]}
+    assert "golden_set: unchanged_unless_accepted" in unmet
+    assert "checks that warn or failed" in materialised.first.err
+    assert "golden_set: unchanged_unless_accepted" in materialised.first.err

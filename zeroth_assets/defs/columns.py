@@ -147,7 +147,7 @@ COLUMNS: Mapping[str, str] = {
     "values": "Their values, in that order.",
     # figures
     "principal": "Who asked; the policy shows what this principal may see.",
-    "role": "Database role that ran the query.",
+    "role": "Database role that ran the query; where arms are measured, in which role the question was asked.",
     "ef_search": "`hnsw.ef_search` of the query.",
     "k": "Neighbours asked for.",
     "recall": "Mean over queries of the share of the k exact neighbours that came back.",

@@ -156,6 +156,15 @@ def _summary(console: Console, outcome: Outcome, seconds: float) -> None:
             highlight=False,
         )
         return
+    unmet = outcome.unmet
+    if unmet:
+        told = ", ".join(f"{check}{f' ({count} times)' if count > 1 else ''}" for check, count in sorted(unmet.items()))
+        console.print(
+            f"checks that warn or failed, with the reason in the UI: {told}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     failed = len(outcome.failed)
     ending = f", [bold red]{failed} failed[/]" if failed else ""
     console.print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ class RunOutcome:
     seconds: float
     error: str | None = None
     error_type: str | None = None
+    unmet: tuple[str, ...] = ()  # checks that did not pass, as `asset: check`
 
 
 @dataclass(slots=True)
@@ -52,6 +54,11 @@ class Outcome:
             codes = {error_class(run.error_type).exit_code for run in self.failed}
             return codes.pop() if len(codes) == 1 else RunError.exit_code
         return AcquisitionError.exit_code if self.missing else 0
+
+    @property
+    def unmet(self) -> dict[str, int]:
+        """How often each check did not pass, blocking or not."""
+        return dict(Counter(check for run in self.runs for check in run.unmet))
 
     @property
     def failed(self) -> list[RunOutcome]:

@@ -118,7 +118,12 @@ class Runner:
         )
         error, error_type = (None, None) if result.success else first_error(result)
         seconds = time.monotonic() - started
-        outcome = RunOutcome(result.run_id, partition, tuple(assets), result.success, seconds, error, error_type)
+        unmet = tuple(
+            f"{check.asset_key.to_user_string()}: {check.check_name}"
+            for check in result.get_asset_check_evaluations()
+            if not check.passed
+        )
+        outcome = RunOutcome(result.run_id, partition, tuple(assets), result.success, seconds, error, error_type, unmet)
         if error_type == dg.DagsterExecutionInterruptedError.__name__:
             # Dagster ends the run and swallows the interrupt: the plan must not go on to the next tenant.
             raise KeyboardInterrupt
