@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import polars as pl
 import pytest
@@ -26,7 +27,7 @@ from zeroth_assets.planning import (
     split_asset,
 )
 from zeroth_assets.planning.retrieval_stages import reranker_named
-from zeroth_assets.settings import Settings, package_file, read_settings
+from zeroth_assets.settings import CHUNK_SETS, Settings, package_file, read_settings
 from zeroth_assets.store.state import LiveBuild
 
 MODEL = ModelFiles(
@@ -94,6 +95,8 @@ def everything(tmp_path: Path, store: ArtefactStore, manifest: Manifest, planner
         details: dict[str, Any] = {}
         if stage == "raw_documents":
             details = {"missing": [], "absent": []}
+        elif stage == "database_schema":
+            details = {"dimensions": dict.fromkeys(CHUNK_SETS, MODEL.dimension)}
         elif stage == "tenant_index" and chunk_set is not None:
             live = LIVE[chunk_set, "rfc-a"]
             details = {"index_build_id": live.index_build_id, "table_rows": live.rows}
@@ -265,3 +268,11 @@ def test_a_reranker_is_named_by_its_model_where_that_is_chosen_too() -> None:
     assert reranker_named(read_settings(manifest="sample")) == "none"
     assert reranker_named(read_settings(manifest="sample", reranker="late", reranker_model="x")) == "late"
     assert reranker_named(read_settings(manifest="sample", reranker="cross", reranker_model="a/b")) == "cross a/b"
+
+
+def test_a_database_without_a_table_for_a_chunk_set_or_dimension_is_stale(everything: MakePlanner) -> None:
+    assert everything().stale(("database_schema",)) == ()
+    narrow = everything(model=replace(MODEL, dimension=7))
+    assert narrow.stale(("database_schema",)) == ("database_schema",)
+    with mock.patch("zeroth_assets.planning.corpus_stages.CHUNK_SETS", (*CHUNK_SETS, "fixed_512_context")):
+        assert everything().stale(("database_schema",)) == ("database_schema",)

@@ -74,7 +74,13 @@ def database_schema(context: dg.AssetExecutionContext, project: Project) -> Any:
     frame = pl.DataFrame([(f.revision, f.sha256) for f in read_migrations()], schema=MIGRATION_SCHEMA, orient="row")
     recipe = project.planner().recipe("database_schema")
     sidecar = project.store.write_frame(
-        frame, "database_schema", **recipe.about("The migrations that the database has applied.", migrate)
+        frame,
+        "database_schema",
+        **recipe.about(
+            "The migrations that the database has applied.",
+            migrate,
+            dimensions=dict.fromkeys(CHUNK_SETS, project.model.dimension),
+        ),
     )
     yield md.result(
         sidecar,

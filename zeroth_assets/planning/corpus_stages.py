@@ -5,6 +5,7 @@ What belongs here: recipes from the manifest to tenants and duplicates.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from zeroth_assets.artefacts import Sidecar
@@ -15,6 +16,7 @@ from zeroth_assets.corpus.tenants import TENANTS_VERSION
 from zeroth_assets.planning.inputs import Inputs
 from zeroth_assets.planning.model import Made, Place, Stage
 from zeroth_assets.provenance import manifest_digest
+from zeroth_assets.settings import CHUNK_SETS
 
 
 def _raw_documents(inputs: Inputs, place: Place) -> Made:
@@ -42,6 +44,14 @@ def _tenant_assignments(inputs: Inputs, place: Place) -> Made:
     return Made(inputs.parsed(), {"floor": inputs.tenant_floor, **inputs.tokenizer()})
 
 
+def _schema_is_live(inputs: Inputs, place: Place, sidecar: Sidecar) -> bool:
+    """Whether the database has today's migrations, and a table for every chunk set and the encoder's dimension."""
+    made: Mapping[str, int] = sidecar.details.get("dimensions", {})
+    return inputs.schema_version == inputs.migrations_digest and all(
+        made.get(chunk_set) == inputs.model.dimension for chunk_set in CHUNK_SETS
+    )
+
+
 STAGES: tuple[Stage, ...] = (
     Stage("corpus_manifest", "plain", "1", lambda inputs, place: Made({"manifest": inputs.manifest.sha256})),
     Stage(
@@ -49,7 +59,7 @@ STAGES: tuple[Stage, ...] = (
         "plain",
         "1",
         lambda inputs, place: Made({"migrations": inputs.migrations_digest}),
-        live=lambda inputs, place, sidecar: inputs.schema_version == inputs.migrations_digest,
+        live=_schema_is_live,
     ),
     Stage("raw_documents", "sources", "1", _raw_documents, live=_raw_is_live),
     Stage(
