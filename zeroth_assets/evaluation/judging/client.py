@@ -69,6 +69,8 @@ class ChatClient:
             headers=headers,
             timeout=httpx.Timeout(config.timeout_seconds, connect=min(_CONNECT_SECONDS, config.timeout_seconds)),
             follow_redirects=False,
+            # A proxy that the environment names is not the configured server: it would read the passages, and the key.
+            trust_env=False,
             transport=transport,
         )
 
@@ -203,10 +205,12 @@ class ChatClient:
         error = parsed.get("error") if isinstance(parsed, dict) else None
         if not isinstance(error, dict):
             return ""
-        told = [_token(error.get(name)) for name in ("type", "code") if isinstance(error.get(name), str)]
-        text = ", ".join(told)
+        told = [str(error[name]) for name in ("type", "code") if isinstance(error.get(name), str)]
+        # Cut at the key before anything is shortened: a part of it is not recognised any more.
+        pieces = [text.split(self._key) if self._key else [text] for text in told]
+        text = ", ".join("***".join(_token(piece) if piece else "" for piece in cut) for cut in pieces)
         if self._key:
-            text = text.replace(self._key, "***").replace(_token(self._key), "***")
+            text = text.replace(_token(self._key), "***")
         return f" ({text})" if text else ""
 
 

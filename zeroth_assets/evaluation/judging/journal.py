@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from zeroth_assets.evaluation.judging.model import CallRecord, JudgeError, Snapshot, SnapshotError, Usage
+from zeroth_assets.evaluation.judging.model import GRADES, CallRecord, JudgeError, Snapshot, SnapshotError, Usage
 from zeroth_assets.evaluation.judging.validate import strict_json
 
 
@@ -33,16 +33,23 @@ class Journal:
         self.sitting = Usage()
 
     def __enter__(self) -> Self:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._load()
         except Timeout:
             raise JudgeError(
                 "The judge's journal is in use", expected="one run at a time", found=str(self.path.name)
             ) from None
-        try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            self._load()
+        except OSError as error:
+            self.__exit__()
+            raise JudgeError(
+                "The judge's journal cannot be opened",
+                expected="a file that this user can read and write",
+                found=f"{self.path}: {error.strerror or error}",
+                remedy="mend its owner or mode, or make room on the disk",
+            ) from None
         except BaseException:
             self.__exit__()
             raise
@@ -121,7 +128,7 @@ class Journal:
         for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
                 self._read(strict_json(line.decode("utf-8")))
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise JudgeError(
                     "The judge's journal is damaged",
                     expected="a record as it was written",
@@ -137,4 +144,7 @@ class Journal:
             return
         known = {field.name for field in fields(CallRecord)}
         values = {name: value for name, value in line.items() if name in known}
+        for grades in (line["grades"], line["repeats"]):
+            if not all(type(grade) is int and grade in GRADES for grade in grades.values()):
+                raise ValueError("a grade that is none")
         self._keep(CallRecord(**{**values, "usage": usage, "caveats": tuple(line["caveats"])}))

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answer = dict[str, Any]
-PASSAGE = re.compile(r"\[(P\d+)\]\n(.*?)\n\[end of \1\]", re.DOTALL)
+PASSAGE = re.compile(r"\[(P\d+) ([0-9a-f]{12})\]\n(.*?)\n\[end of \1 \2\]", re.DOTALL)
 
 
 def grade_of(text: str) -> int:
@@ -49,7 +49,7 @@ class ChatServer:
 
     def completion(self, body: Answer) -> Answer:
         """A well-behaved answer to a request."""
-        found = dict(PASSAGE.findall(body["messages"][0]["content"]))
+        found = {label: text for label, _, text in PASSAGE.findall(body["messages"][0]["content"])}
         grades = {label: self.grade(text) for label, text in found.items()}
         name = self.answers_as or body["model"]
         answer: Answer = {

@@ -211,3 +211,13 @@ def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(key: str) 
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(JudgeError, match="settings"):
         JudgeConfig(**{"url": "http://127.0.0.1/v1", "model": "m", **changes})  # type: ignore[arg-type]
+
+
+def test_a_proxy_that_the_environment_names_gets_neither_passages_nor_key(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert bench.run(api_key=SecretStr(KEY)).judgments.height == 15

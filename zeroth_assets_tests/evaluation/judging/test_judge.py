@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -191,6 +192,21 @@ def test_a_line_that_was_cut_short_is_cut_off_and_its_call_made_again(bench: Ben
     assert run.judgments.height == 15
     assert len(bench.server.bodies) == 4
     assert all(lines(bench.journal))
+
+
+@pytest.mark.parametrize("grades", ["[]", '{"doc-0-0": true}', '{"doc-0-0": 9}', '"3"'])
+def test_a_journal_whose_grades_are_none_is_named_and_not_believed(bench: Bench, grades: str) -> None:
+    bench.run()
+    whole = bench.journal.read_text("utf-8")
+    bench.journal.write_text(re.sub(r'"grades": \{[^}]*\}', f'"grades": {grades}', whole, count=1), "utf-8")
+    with pytest.raises(JudgeError, match="journal is damaged"):
+        bench.run()
+
+
+def test_a_journal_that_cannot_be_opened_is_a_typed_error(bench: Bench) -> None:
+    bench.journal.mkdir()
+    with pytest.raises(JudgeError, match="cannot be opened"):
+        bench.run()
 
 
 def test_a_damaged_line_is_named(bench: Bench) -> None:
