@@ -35,7 +35,7 @@ def _latency_metrics(inputs: Inputs, place: Place) -> Made:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("metric_comparisons", "comparisons", "1", _metric_comparisons),
+    Stage("metric_comparisons", "comparisons", "2", _metric_comparisons),
     Stage("abstention_metrics", "comparisons", "2", _abstention_metrics),
     Stage("latency_metrics", "comparisons", "1", _latency_metrics),
 )

@@ -105,7 +105,7 @@ def _drafted_digest() -> str:
 STAGES: tuple[Stage, ...] = (
     Stage("shared_index", "shared", "1", _shared_index, chunk_sets=True, live=_shared_is_live),
     Stage("path_costs", "shared", "1", _path_costs, after=("shared_index",), chunk_sets=True),
-    Stage("access_recall", "access", "1", _access_recall, chunk_sets=True, live=not_regressed),
-    Stage("access_recall_summary", "summaries", "1", _access_summary, chunk_sets=True),
+    Stage("access_recall", "access", "2", _access_recall, chunk_sets=True, live=not_regressed),
+    Stage("access_recall_summary", "summaries", "2", _access_summary, chunk_sets=True),
     Stage("golden_queries", "questions", "1", _golden_queries),
 )

@@ -72,5 +72,5 @@ STAGES: tuple[Stage, ...] = (
     Stage("embeddings", "tenants", "1", _embeddings, after=("chunks",), chunk_sets=True),
     Stage("tenant_index", "tenants", "1", _tenant_index, after=("embeddings",), chunk_sets=True, live=_index_is_live),
     Stage("bm25_index", "tenants", "1", _bm25_index, after=("chunks",), chunk_sets=True),
-    Stage("ann_recall", "tenants", "3", _ann_recall, after=("tenant_index",), chunk_sets=True, live=not_regressed),
+    Stage("ann_recall", "tenants", "4", _ann_recall, after=("tenant_index",), chunk_sets=True, live=not_regressed),
 )
