@@ -18,7 +18,6 @@ from zeroth_assets.settings import load_settings
 if TYPE_CHECKING:
     from zeroth_assets.store.connect import Database
 
-EVERYTHING = "all"
 acl = typer.Typer(no_args_is_help=True, help="Who may see which tenants. Changes hold from the next statement on.")
 claim = typer.Typer(no_args_is_help=True, help="The key that signs who asks.")
 Principal = Annotated[str, typer.Argument(help="Name of the principal, as the caller's verified session carries it.")]
@@ -67,7 +66,7 @@ def acl_revoke(
 
 def _refuse_built_in(database: Database, principal: str) -> None:
     """What is measured as a tenant or as `all` is asked by these principals: their grants follow the corpus."""
-    from zeroth_assets.store.registry import list_tenants
+    from zeroth_assets.store.registry import EVERYTHING, list_tenants
 
     if principal == EVERYTHING or principal in {tenant.tenant_key for tenant in list_tenants(database)}:
         raise QueryError(

@@ -28,8 +28,7 @@ from zeroth_assets.search.retriever import Retriever
 from zeroth_assets.search.retriever_model import Digested, QueryEncoder, RetrieverConfig
 from zeroth_assets.search.supersession import Lineage
 from zeroth_assets.settings import CHUNK_SETS
-
-ALL_PRINCIPAL = "all"
+from zeroth_assets.store.registry import EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,5 +122,5 @@ def asked_queries(project: Project, *, within: bool) -> pl.DataFrame:
     owners = dict(placed.select("document_id", "tenant").iter_rows())
     queries, _ = askable(queries, spans, owners)
     told = queries.select("query_id", "text", "split", "category")
-    asked = asks(queries, spans, owners, ALL_PRINCIPAL).join(told, on="query_id").sort("role", "query_id")
+    asked = asks(queries, spans, owners, EVERYTHING).join(told, on="query_id").sort("role", "query_id")
     return asked if within else asked.filter(pl.col("role") != NAMED_DOCUMENT)

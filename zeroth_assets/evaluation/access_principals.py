@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from zeroth_assets.errors import MeasurementError
 from zeroth_assets.store.acl import MEASURING, measuring
 from zeroth_assets.store.connect import Database
+from zeroth_assets.store.registry import EVERYTHING
 
-UNRESTRICTED = "all"
+UNRESTRICTED = EVERYTHING
 _SOME = (3, 10)
 
 

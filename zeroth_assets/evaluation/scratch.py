@@ -21,7 +21,7 @@ from zeroth_assets.store.connect import Database
 from zeroth_assets.store.load import LoadReport, load_tenant
 from zeroth_assets.store.migrate import migrate
 from zeroth_assets.store.read import StoredVectors, read_vectors
-from zeroth_assets.store.registry import IndexParameters
+from zeroth_assets.store.registry import EVERYTHING, IndexParameters
 
 MADE_UP = "made-up"
 
@@ -47,7 +47,7 @@ def corpus_vectors(base: Database, chunk_set: str, pattern: str | None = None) -
         MeasurementError: no file matches.
     """
     if pattern is None:
-        return read_vectors(base, chunk_set, "all")
+        return read_vectors(base, chunk_set, EVERYTHING)
     files = sorted(Path(pattern).parent.glob(Path(pattern).name))
     if not files:
         raise MeasurementError("There are no vectors", expected="files of vectors", found=f"none that match {pattern}")

@@ -26,7 +26,7 @@ from zeroth_assets.search.dense_sql import MAX_EF_SEARCH, Hit, IndexScan, Visibl
 from zeroth_assets.search.path_model import PathCosts, SizePoint, WidthPoint, check_points
 from zeroth_assets.store.connect import Database, principal_session
 from zeroth_assets.store.failures import database_errors
-from zeroth_assets.store.registry import find_chunk_set
+from zeroth_assets.store.registry import EVERYTHING, find_chunk_set
 
 __all__ = ["LADDER", "WIDTHS", "PathCosts", "measure_path_costs"]
 
@@ -43,7 +43,7 @@ def measure_path_costs(
     *,
     queries: NDArray[np.float32],
     measured_at: datetime,
-    principal: str = "all",
+    principal: str = EVERYTHING,
     dimension: int | None = None,
     k: int = 10,
     target_recall: float = 0.995,

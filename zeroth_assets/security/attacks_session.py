@@ -18,6 +18,7 @@ from zeroth_assets.security.matrix import foreign, reading
 from zeroth_assets.security.model import Probe, Record
 from zeroth_assets.store.claims import CLAIM_SETTING, read_key, sign_claim
 from zeroth_assets.store.passwords import Role
+from zeroth_assets.store.registry import EVERYTHING
 
 _WIDE_SETTINGS = (
     ("bytea_output", "escape"),
@@ -192,7 +193,7 @@ def settings(ground: Ground, record: Record) -> None:
                 if table is not None and (shown := foreign(attempt(connection, reading(table)), identity, table)):
                     record.breach(f"{identity.name}: {name} = {value}: {shown}")
     for name in ("zeroth.loading_tenant", "zeroth.principal", "zeroth.tenant", "zeroth.tenant_id", "app.tenant"):
-        for value in (str(min(ground.hidden, default=0)), "all"):
+        for value in (str(min(ground.hidden, default=0)), EVERYTHING):
             with ground.session(Identity("", frozenset(), {name: value})) as connection:
                 record.tried()
                 for relation in ground.relations:

@@ -21,6 +21,7 @@ from zeroth_assets.store.connect import Database
 from zeroth_assets.store.failures import database_errors
 
 IndexKind = Literal["hnsw", "none"]
+EVERYTHING = "all"  # the principal that may see every tenant; no tenant is called so
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def check_tenant_key(key: str) -> str:
     Raises:
         TenantError: it breaks the rule, or is the reserved principal `all`.
     """
-    if not PARTITION_KEY.fullmatch(key) or key == "all":
+    if not PARTITION_KEY.fullmatch(key) or key == EVERYTHING:
         raise TenantError(
             f"Tenant key {key!r} is refused",
             expected="lower-case letters, digits, '.', '_' and '-', first a letter or digit, at most 63; not `all`",
