@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.table import Table
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zeroth_assets.artefacts import ArtefactStore
     from zeroth_assets.search.abstention import Threshold
     from zeroth_assets.search.retriever import Retriever
-    from zeroth_assets.search.retriever_model import RetrievalResult, RetrieverConfig
+    from zeroth_assets.search.retriever_model import Arm, RetrievalResult, RetrieverConfig
 
 DEFAULT_ARMS = ("dense", "lexical")
 _SHOWN = 400
@@ -91,7 +91,7 @@ def query(
     began = time.perf_counter()
     config = RetrieverConfig(
         chunk_set,
-        arms=tuple(arm or DEFAULT_ARMS),  # type: ignore[arg-type]  # checked there
+        arms=cast("tuple[Arm, ...]", tuple(arm or DEFAULT_ARMS)),
         depth=settings.retrieval_depth,
         rerank_seconds=_RERANK_SECONDS,
         high_risk=high_risk,

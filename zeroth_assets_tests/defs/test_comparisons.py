@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-import zeroth_assets.definitions  # noqa: F401  # it silences previews that are used knowingly
 from zeroth_assets.artefacts import ArtefactStore
 from zeroth_assets.defs import latency
 from zeroth_assets.errors import ArtefactError

@@ -17,7 +17,6 @@ import dagster as dg
 import polars as pl
 import pytest
 
-import zeroth_assets.definitions  # noqa: F401  # it silences previews that are used knowingly
 from zeroth_assets.artefacts import ArtefactStore, Sidecar
 from zeroth_assets.errors import ZerothError
 from zeroth_assets.evaluation.baselines import Baseline, write_baseline

@@ -18,7 +18,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-import zeroth_assets.definitions  # noqa: F401  # it silences previews that are used knowingly
 from zeroth_assets.artefacts import ArtefactStore, Sidecar
 from zeroth_assets.errors import MeasurementError, SettingsError
 from zeroth_assets.evaluation.golden.judgments import DRAFTED_SPAN, EXPERT_SPAN, READ_WHOLE

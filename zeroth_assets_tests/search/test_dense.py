@@ -320,26 +320,6 @@ def test_an_index_that_is_gone_is_scanned_and_said_to_be(fresh_database: Databas
     assert "index is gone" in str(result.degraded)
 
 
-def test_after_churn_recall_is_that_of_a_fresh_build_and_nothing_deleted_returns(fresh_database: Database) -> None:
-    db = prepared(fresh_database, DIMENSION)
-    rows = 1_500
-    before = unit_vectors(rows, 5)
-    fill(db, "rfc-churned", range(rows), before)
-    after = before.copy()
-    updated = np.random.default_rng(3).permutation(rows)[: int(0.3 * rows)]
-    after[updated] = unit_vectors(len(updated), 77)
-    kept = sorted(np.random.default_rng(4).permutation(rows)[: int(0.8 * rows)].tolist())
-    fill(db, "rfc-churned", kept, after[kept])
-    fill(db, "rfc-fresh", kept, after[kept])
-    with DenseRetriever(db, CHUNK_SET, fingerprint_digest=PRINT) as dense:
-        churned, fresh = (recall(db, dense, t, "hnsw") for t in ("rfc-churned", "rfc-fresh"))
-        assert abs(churned - fresh) <= 0.01
-        live = set(read_vectors(db, CHUNK_SET, "rfc-churned", DIMENSION).chunk_ids.tolist())
-        assert len(live) == len(kept)
-        for query in QUERIES:
-            assert set(ids(dense.search("rfc-churned", query, 100, path="hnsw"))) <= live
-
-
 def test_a_connection_that_the_server_closed_is_replaced(filled: Database, dense: DenseRetriever) -> None:
     dense.search("rfc-small", _UNIT, 5)
     with filled.admin(autocommit=True) as connection:
